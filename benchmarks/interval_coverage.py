@@ -200,7 +200,7 @@ def kernel_error(score: Array, chance: Array, radius: float, divide_by: int) -> 
     """The KDE ECE of the population with this bandwidth."""
     s, none = torch.from_numpy(score.ravel()), torch.empty(0, dtype=torch.int64)
     weights = torch.from_numpy(chance.ravel())
-    return density.calibration_error(s, none, radius, "reflect", weights=weights) * len(s) / divide_by
+    return density.calibration_error(s, none, radius, "reflect", shares=weights) * len(s) / divide_by
 
 
 def smooth_error(score: Array, chance: Array, divide_by: int) -> float:

@@ -52,7 +52,7 @@ folder = Path(sys.argv[1])
 logits = torch.from_numpy(np.load(folder / "logits.npy"))
 p, y = scopes.checked(logits.softmax(dim=1), np.load(folder / "labels.npy"))
 for metric in catalogue.shown("evaluate", p.shape[1]):
-    metric.statistic(p, y).value()
+    metric.statistic(scopes.Claims(p, y)).value()
 print(f"\\n{peak():.0f}", file=sys.stderr)
 """
 )

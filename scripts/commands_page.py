@@ -7,6 +7,7 @@ python scripts/commands_page.py
 
 import argparse
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def _section(command: argparse.ArgumentParser, summary: str) -> Iterator[str]:
     lines = [_line(action) for action in options if not isinstance(action, argparse._SubParsersAction)]
     if lines:
         yield "\n".join(["| argument | meaning |", "| --- | --- |", *lines]) + "\n"
-    example = (command.epilog or "").partition("example:\n")[2].strip()
+    example = re.sub(r"^examples?:\n|^  ", "", command.epilog or "", flags=re.MULTILINE)
     if example:
         yield f"```sh\n{example}\n```\n"
 

@@ -42,6 +42,7 @@ NAV: list[tuple[str, list[tuple[str, str]]]] = [
     (
         "Use",
         [
+            ("What do you have?", "kinds.md"),
             ("Frameworks", "frameworks.md"),
             ("Files", "files.md"),
             ("Evaluating", "evaluation.md"),

@@ -3,6 +3,8 @@
 import io
 import struct
 import tarfile
+import zipfile
+from xml.sax.saxutils import escape
 
 import numpy as np
 from PIL import Image
@@ -93,3 +95,41 @@ def tiny_imagenet_tree(folder, table, words, max_per_class=2, classes=4):
         (folder / "test" / "images" / f"test_{k}.JPEG").write_bytes(actual[max_per_class + 1])
     (folder / "val" / "val_annotations.txt").write_text("\n".join(annotations) + "\n")
     return numbers
+
+
+def xlsx(columns, shared=True):
+    """A workbook of one sheet, with texts in a shared list, as spreadsheets write them, or inline."""
+    texts, rows = [], []
+    for number, row in enumerate([list(columns), *zip(*columns.values(), strict=True)], start=1):
+        cells = []
+        for place, cell in enumerate(row):
+            where = f"{chr(65 + place)}{number}"
+            if cell is None:
+                continue
+            if isinstance(cell, bool):
+                cells.append(f'<c r="{where}" t="b"><v>{int(cell)}</v></c>')
+            elif not isinstance(cell, str):
+                cells.append(f'<c r="{where}"><v>{cell!r}</v></c>')
+            elif shared:
+                texts.append(escape(cell))
+                cells.append(f'<c r="{where}" t="s"><v>{len(texts) - 1}</v></c>')
+            else:
+                cells.append(f'<c r="{where}" t="inlineStr"><is><t>{escape(cell)}</t></is></c>')
+        rows.append(f'<row r="{number}">{"".join(cells)}</row>')
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    links = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006/relationships"
+    parts = {
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{links}"><sheets><sheet name="Scores" sheetId="1" '
+        'r:id="rId1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}"><Relationship Id="rId1" '
+        f'Type="{links}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{"".join(rows)}</sheetData></worksheet>',
+        "xl/sharedStrings.xml": f'<sst xmlns="{main}">{"".join(f"<si><t>{t}</t></si>" for t in texts)}</sst>',
+    }
+
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()

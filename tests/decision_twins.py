@@ -22,10 +22,19 @@ def twin_score(name, p, k, u, penalty, k_reg):
     """The score of class k of one row, from its definition."""
     if name == "lac":
         return 1 - p[k]
-    order = sorted(range(len(p)), key=lambda j: (-p[j], j))
+    order = _run(p) if name == "ordinal" else sorted(range(len(p)), key=lambda j: (-p[j], j))
     rank = order.index(k) + 1
     total = math.fsum(p[j] for j in order[:rank]) - u * p[k]
     return total + (penalty * max(0, rank - k_reg) if name == "raps" else 0)
+
+
+def _run(p):
+    """Classes in the order in which they join a run of neighbours that begins with the winner."""
+    run = [int(np.argmax(p))]
+    while len(run) < len(p):
+        beside = [j for j in (min(run) - 1, max(run) + 1) if 0 <= j < len(p)]
+        run.append(max(beside, key=lambda j: (p[j], -j)))
+    return run
 
 
 def rows_of_softmax(n=600, k=6, seed=0):

@@ -205,3 +205,26 @@ def test_one_sample_all_equal_and_bad_input(two_models):
         diagrams.confidence_histogram(p, n_bins=0)
     with pytest.raises(ValueError, match="`scope` must be"):
         diagrams.reliability(p, labels, scope="everything")
+
+
+def test_other_shapes_of_claims_are_drawn():
+    rng = np.random.default_rng(0)
+    s = rng.random(400)
+    right = rng.random(400) < s
+
+    def titles(figure):
+        return figure.axes[-1].get_xlabel(), figure.axes[0].get_ylabel()
+
+    pairs = diagrams.reliability(s, right)
+    assert titles(pairs) == ("confidence", "accuracy")
+    legend = pairs.axes[0].get_legend_handles_labels()[1]
+    assert any(f"ECE {100 * metrics.ece_hist(s, right):.2f} %" in text for text in legend)
+    binary = diagrams.reliability(s, right.astype(int))
+    assert titles(binary) == ("score of class 1", "share of class 1")
+    many = np.stack([s, 1 - s / 2], 1)
+    assert titles(diagrams.reliability(many, rng.integers(0, 2, (400, 2)), kde=True))[0] == "score of any label"
+    both = {"a": s, "b": 1 - s}
+    diagrams.reliability(both, {"a": right, "b": ~right}, sample_weight=rng.random(400), kde=True)
+    p = rng.dirichlet(np.ones(3), 200)
+    diagrams.reliability(p, rng.multinomial(5, np.ones(3) / 3, 200), scope="output")
+    diagrams.reliability(p.reshape(2, 100, 3).transpose(0, 2, 1), rng.integers(0, 3, (2, 100)), ignore_index=2)

@@ -18,6 +18,7 @@ After training, from logits to numbers, answers and pictures:
 - ``softkin.bayes``: dropout, SWAG, Laplace and ensembles → predictions that average over networks
 - ``softkin.diagrams``: probabilities and labels → reliability diagrams and related figures
 - ``softkin.evaluation``, ``softkin.report``: files of predictions → all metrics, and an interactive page
+- ``softkin.check(…)``: limits that the numbers must keep, in pytest and in continuous integration
 
 Where people already work: ``softkin.sklearn``, ``softkin.lightning``, ``softkin.torchmetrics``,
 ``softkin.transformers``, ``softkin.trackers``.
@@ -30,10 +31,7 @@ first used. What begins with an underscore is internal.
 """
 
 import importlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from typing import Any
 
 __version__ = "0.1.0.dev0"
 
@@ -67,11 +65,13 @@ class SoftkinError(Exception):
         return text if text.isprintable() else "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
-def __getattr__(name: str) -> "ModuleType":
+def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"softkin.{name}")
+    if name == "check":
+        return importlib.import_module("softkin.evaluation").check
     raise AttributeError(f"module 'softkin' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES])
+    return sorted([*globals(), *_MODULES, "check"])

@@ -22,7 +22,7 @@ from softkin.metrics.binned import MeanGap
 from softkin.metrics.binning import ReliabilityCurve, by_answer, equal_width, for_scores
 from softkin.metrics.binning import curve as curve_of
 from softkin.metrics.resampling import likelihood_band
-from softkin.metrics.scopes import Pool, Scope, checked, pool
+from softkin.metrics.scopes import Claims, Pool, Scope
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +90,7 @@ def series(place: int) -> tuple[str, Any, str]:
 @_with_own_settings
 def reliability(
     probabilities: Models,
-    labels: Array,
+    labels: Models,
     *,
     scope: Scope = "prediction",
     n_bins: int = 15,
@@ -100,6 +100,8 @@ def reliability(
     kde: bool = False,
     counts: bool = True,
     seed: int = 0,
+    sample_weight: Array | None = None,
+    ignore_index: int | None = None,
     ax: "Axes | None" = None,
 ) -> "Figure":
     """Reliability diagram: how often answers given with a confidence are right.
@@ -111,8 +113,9 @@ def reliability(
     for up to five models. The legend stands above the axes; its ECE is over all bins.
 
     Args:
-        probabilities: (N, K), or a mapping from models' names to theirs, on the same samples.
-        labels: (N,) integers.
+        probabilities: (N, K), or another shape that metrics take, or a mapping from models' names to theirs. The (N,)
+            scores of a binary model are drawn as they are, against the share of class 1.
+        labels: (N,) integers, or what fits the shape; a mapping where models have outcomes of their own.
         scope: "prediction" for the winning scores, "output" for all N·K.
         n_bins: Number of bins.
         binning: "width" for equal width, "mass" for equal counts.
@@ -123,6 +126,8 @@ def reliability(
         kde: Draw the kernel-density curve too, with the paper's bandwidth.
         counts: Draw the histogram beneath.
         seed: The seed of the resampling of rows.
+        sample_weight: (N,) weights of the samples.
+        ignore_index: A label of rows to leave out, such as 255 for pixels of no class.
         ax: Draw all models here instead of on a new figure.
 
     Returns:
@@ -140,8 +145,9 @@ def reliability(
     curves = []
     for place, (name, values) in enumerate(models.items()):
         ax = axes[place]
-        p, y = checked(values, labels)
-        scores = pool(p, y, scope)
+        own = labels[name] if isinstance(labels, Mapping) else labels
+        claims, titles = _claims(values, own, scope, sample_weight, ignore_index)
+        scores = claims.pool(scope)
         statistic = MeanGap(scores, for_scores(scores.scores, n_bins, binning), per=per)
         curve = statistic.curve()
         ece = float(curve.error(samples=scores.denominator(per)))
@@ -161,10 +167,30 @@ def reliability(
             ax.set_title(label.replace(": ECE", "\nECE"), fontsize=SMALL, color=colour)
         curves.append(curve)
     if apart:
-        _dress_small(figure, axes, curves, scope)
+        _dress_small(figure, axes, curves, titles)
     else:
-        _dress(axes[0], scope, beneath)
+        _dress(axes[0], titles, beneath)
     return figure
+
+
+def _claims(
+    values: Array, labels: Array, scope: Scope, sample_weight: Array | None, ignore_index: int | None
+) -> tuple[Claims, tuple[str, str]]:
+    """The claims to draw, and the titles of the axes."""
+    shape = tuple(getattr(values, "shape", (0, 0)))
+    outcome = checks.as_tensor(labels, "labels")
+    is_single = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
+    if is_single and not outcome.is_floating_point() and outcome.dtype != torch.bool:
+        checks.class_labels(outcome.reshape(-1), num_samples=shape[0], num_classes=2)
+        claims = Claims.of(values, outcome == 1, sample_weight=sample_weight)
+        return claims, ("score of class 1", "share of class 1")
+    claims = Claims.of(values, labels, sample_weight=sample_weight, ignore_index=ignore_index)
+    if not claims.exclusive and not claims.are_pairs:
+        return claims, ("score of any label", "share of true labels")
+    return claims, ("confidence", "accuracy") if scope == "prediction" else (
+        "score of any class",
+        "share of true classes",
+    )
 
 
 def _bars(ax: "Axes", curve: ReliabilityCurve, colour: str, label: str, band: Any) -> None:
@@ -204,10 +230,10 @@ def _line(ax: "Axes", curve: ReliabilityCurve, place: int, label: str, band: Any
 
 
 def _smooth(ax: "Axes", scores: Pool, colour: str) -> None:
-    radius = density.bandwidth("paper", scores.scores, scores.hits)
+    radius = density.bandwidth("paper", scores.scores, scores.hits, **scores.beside)
     if radius == 0:  # all scores are equal
         return
-    curve = density.smooth_curve(scores.scores, scores.hits, radius, "reflect")
+    curve = density.smooth_curve(scores.scores, scores.hits, radius, "reflect", 513, **scores.beside)
     seen = curve.density > 1e-3 * curve.density.max()  # elsewhere the curve is a ratio of two tiny numbers
     likelihood = torch.where(seen, curve.likelihood, torch.nan)
     ax.plot(curve.nodes, likelihood, color="white", linewidth=2.4, zorder=3)
@@ -281,7 +307,7 @@ def class_calibration(
         most: The number of classes to show.
         ax: Draw here instead of on a new figure.
     """
-    p, y = checked(probabilities, labels)
+    p, y = Claims.of(probabilities, labels).classes()
     names = [str(k) for k in range(p.shape[1])]
     if class_names is not None:
         names = checks.class_names(class_names, num_classes=p.shape[1])
@@ -428,7 +454,9 @@ def _small_axes(count: int) -> "tuple[Figure, list[Axes]]":
     return figure, list(grid[:count])
 
 
-def _dress_small(figure: "Figure", axes: "Sequence[Axes]", curves: Sequence[ReliabilityCurve], scope: Scope) -> None:
+def _dress_small(
+    figure: "Figure", axes: "Sequence[Axes]", curves: Sequence[ReliabilityCurve], titles: tuple[str, str]
+) -> None:
     """Add to each of several axes the other models in grey, the diagonal and the limits."""
     for place, ax in enumerate(axes):
         for other in (curve for number, curve in enumerate(curves) if number != place):
@@ -439,23 +467,17 @@ def _dress_small(figure: "Figure", axes: "Sequence[Axes]", curves: Sequence[Reli
         ax.plot([0, 1], [0, 1], color="black", linestyle=(0, (3, 2)), linewidth=0.9, zorder=2)
         ax.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
         _words(ax, None, None, None, legend=False)
-    across, up = _axis_titles(scope)
+    across, up = titles
     figure.supxlabel(across, fontsize=SMALL + 1)
     figure.supylabel(up, fontsize=SMALL + 1)
 
 
-def _axis_titles(scope: Scope) -> tuple[str, str]:
-    if scope == "prediction":
-        return "confidence", "accuracy"
-    return "score of any class", "share of true classes"
-
-
-def _dress(ax: "Axes", scope: Scope, beneath: "Axes | None") -> None:
+def _dress(ax: "Axes", titles: tuple[str, str], beneath: "Axes | None") -> None:
     """Add the diagonal, limits and labels of a reliability diagram."""
     ax.plot([0, 1], [0, 1], color="black", linestyle=(0, (3, 2)), linewidth=0.9, label="calibrated", zorder=2)
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
-    across, up = _axis_titles(scope)
+    across, up = titles
     _words(ax, None if beneath is not None else across, up, None)
     if beneath is not None:
         ax.tick_params(labelbottom=False)

@@ -21,6 +21,7 @@ from torchmetrics import Metric
 
 from softkin._core import checks
 from softkin.metrics import catalogue
+from softkin.metrics.scopes import Claims
 from softkin.metrics.streaming import Running
 
 __all__ = [
@@ -90,7 +91,7 @@ class StreamedMetric(Metric):
         if len(p) == 0:
             return
         totals: Tensor = getattr(self, self.totals_of)
-        added = self.running.of(p, y).totals(KDE_CELLS)
+        added = self.running.of(Claims(p, y)).totals(KDE_CELLS)
         setattr(self, self.totals_of, totals + added.to(totals.device))
         self.num_samples = self.num_samples + len(p)
 

@@ -7,7 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
+from data_files import xlsx
 from softkin import SoftkinError, distances, predictions
 from softkin._io import roles, tables
 from softkin._io.tables import FORMATS, Format, Table
@@ -27,6 +29,10 @@ def written(folder, form):
         path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     elif form == "json":
         path.write_text(json.dumps(ROWS))
+    elif form == "arrow":
+        feather.write_feather(pa.Table.from_pylist(ROWS), path, chunksize=70)
+    elif form == "xlsx":
+        path.write_bytes(xlsx({key: [row[key] for row in ROWS] for key in ROWS[0]}))
     else:
         mark = "\t" if form == "tsv" else ","
         quoted = [[f'"{row["text"] or ""}"', row["id"], repr(row["n"]), row["label"]] for row in ROWS]

@@ -182,7 +182,6 @@ def test_show_mends_and_keeps_the_provenance(capsys, tmp_path):
         (["--fix", "fox=cat"], "a correction names 'cat', which is not a class"),
         (["wolv"], "has no class 'wolv'; did you mean 'wolf'?"),
         (["--report", "x.pdf"], "--report must end in .html, got x.pdf."),
-        (["--picture", tmp_path / "s.png"], "s.png exists already"),
         (["--beta", 3], "--beta must be left out"),
     ):
         code, _, errors = run(capsys, "similarity", "show", tmp_path / "s.safetensors", *arguments)

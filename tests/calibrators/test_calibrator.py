@@ -279,7 +279,9 @@ def test_bad_input(make):
     cal = make()
     with pytest.raises(ValueError, match="is not fitted yet: call fit"):
         cal.predict_proba(z)
-    with pytest.raises(ValueError, match=r"`logits` must have shape \(N, K\), one column for each class, got \(20,\)"):
+    with pytest.raises(ValueError, match=r"`labels` must have shape \(1, 4\) for logits of shape \(1, 20, 4\)"):
+        cal.fit(z[None], y)
+    with pytest.raises(ValueError, match="`labels` must be below the number of classes, 2, got 3"):
         cal.fit(z[:, 0], y)
     with pytest.raises(ValueError, match="must be below the number of classes, 4, got 4; do the labels start at 1"):
         cal.fit(z, y * 0 + 4)

@@ -1,11 +1,12 @@
-"""Folds, and predictions of each row by a fit on the others."""
+"""Scores of every shape as rows, folds, and predictions of each row by a fit on the others."""
 
+import numpy as np
+import pytest
 import torch
 
 from calibration_data import drawn
-from softkin.calibrators import (
-    TemperatureScaling,
-)
+from softkin import calibrators, metrics
+from softkin.calibrators import TemperatureScaling
 from softkin.calibrators.held_out import cross_fit, folds_of
 
 
@@ -23,3 +24,128 @@ def test_cross_fitting_by_hand():
     rest = [i for i in range(300) if i not in set(held.tolist())]
     t = TemperatureScaling().fit(z[rest], y[rest]).temperature_
     torch.testing.assert_close(calibrated[held], torch.softmax(z[held] / t, dim=1))
+
+
+# Scores of every shape
+
+ONE_SCORE = [
+    calibrators.TemperatureScaling(),
+    calibrators.TemperatureScaling(objective="mse"),
+    calibrators.PlattScaling(),
+    calibrators.BetaCalibration(),
+    calibrators.IsotonicCalibration(),
+    calibrators.IsotonicCalibration(classes="pooled"),
+    calibrators.HistogramBinning(n_bins=7),
+    calibrators.SplineCalibration(),
+]
+
+
+def pairs_case(seed, n=400):
+    rng = np.random.default_rng(seed)
+    s = rng.beta(5, 1.5, n)
+    return rng, s, rng.random(n) < s**2
+
+
+@pytest.mark.parametrize("calibrator", ONE_SCORE, ids=repr)
+def test_one_score_becomes_one_calibrated_score(calibrator, tmp_path):
+    _, s, right = pairs_case(0)
+    cal = calibrator.unfitted().fit(s, right, from_probabilities=True)
+    p = cal.predict_proba(s, from_probabilities=True)
+    assert p.shape == s.shape
+    assert metrics.ece_hist(p, right) < 0.6 * metrics.ece_hist(s, right)
+    column = cal.predict_proba(s[:, None], from_probabilities=True)
+    assert column.shape == (400, 1)
+    np.testing.assert_array_equal(column[:, 0], p)
+    cal.save(tmp_path)
+    np.testing.assert_array_equal(calibrators.load(tmp_path).predict_proba(s, from_probabilities=True), p)
+    if not isinstance(calibrator, calibrators.SplineCalibration):  # which maps the winning score of two columns
+        two = np.stack([1 - s, s], axis=1)
+        same = calibrator.unfitted().fit(two, right.astype(int), from_probabilities=True)
+        np.testing.assert_allclose(same.predict_proba(two, from_probabilities=True)[:, 1], p, atol=1e-9)
+    logits = np.log(s / (1 - s))
+    of_logits = calibrator.unfitted().fit(logits, right).predict_proba(logits)
+    np.testing.assert_allclose(
+        of_logits, p, atol=2e-3 if isinstance(calibrator, calibrators.HistogramBinning) else 1e-6
+    )
+
+
+def test_a_spline_of_one_score_may_fall_below_one_half():
+    rng = np.random.default_rng(1)
+    s = rng.uniform(0.7, 1, 2000)
+    right = rng.random(2000) < 0.2
+    p = calibrators.SplineCalibration().fit(s, right, from_probabilities=True).predict_proba(s, from_probabilities=True)
+    assert abs(p.mean() - 0.2) < 0.03
+
+
+def test_chains_keep_to_one_score():
+    _, s, right = pairs_case(2)
+    chain = calibrators.TemperatureScaling() | calibrators.SplineCalibration()
+    p = chain.fit(s, right, from_probabilities=True).predict_proba(s, from_probabilities=True)
+    assert metrics.ece_hist(p, right) < 0.06
+
+
+@pytest.mark.parametrize("calibrator", ONE_SCORE, ids=repr)
+def test_a_weight_of_two_is_a_row_twice(calibrator):
+    rng = np.random.default_rng(3)
+    n = 3000 if isinstance(calibrator, calibrators.SplineCalibration) else 120  # the spline's t is a share of rows
+    z = 2 * rng.normal(size=(n, 3))
+    y = rng.integers(0, 3, n)
+    w = rng.integers(0, 4, n)
+    weighted = calibrator.unfitted().fit(z, y, sample_weight=w)
+    repeated = calibrator.unfitted().fit(z.repeat(w, axis=0), y.repeat(w))
+    tolerance = 5e-3 if n == 3000 else 1e-6
+    np.testing.assert_allclose(weighted.predict_proba(z), repeated.predict_proba(z), atol=tolerance)
+    assert weighted.certificate_.nll_after == pytest.approx(repeated.certificate_.nll_after, abs=tolerance)
+    same = calibrator.unfitted().fit(z, y, sample_weight=np.full(n, 2.5))
+    np.testing.assert_allclose(same.predict_proba(z), calibrator.unfitted().fit(z, y).predict_proba(z), atol=1e-8)
+
+
+def test_weights_agree_with_scikit_learn():
+    from sklearn.isotonic import IsotonicRegression
+    from sklearn.linear_model import LogisticRegression
+
+    rng, s, right = pairs_case(4)
+    w = rng.exponential(size=len(s))
+    ours = calibrators.IsotonicCalibration().fit(s, right, from_probabilities=True, sample_weight=w)
+    theirs = IsotonicRegression(out_of_bounds="clip").fit(s, right, sample_weight=w)
+    np.testing.assert_allclose(ours.predict_proba(s, from_probabilities=True), theirs.predict(s), atol=1e-9)
+    z = np.log(s / (1 - s))
+    platt = calibrators.PlattScaling(l2=0).fit(z, right, sample_weight=w)
+    peer = LogisticRegression(C=1e12, tol=1e-10).fit(z[:, None], right, sample_weight=w)
+    np.testing.assert_allclose(platt.predict_proba(z), peer.predict_proba(z[:, None])[:, 1], atol=1e-4)
+
+
+@pytest.mark.parametrize("calibrator", ONE_SCORE, ids=repr)
+def test_votes_count_by_their_share(calibrator):
+    rng = np.random.default_rng(5)
+    z = 2 * rng.normal(size=(150, 4))
+    votes = rng.multinomial(4, np.full(4, 0.25), 150)
+    soft = calibrator.unfitted().fit(z, votes)
+    rows, y = votes.nonzero()
+    split = calibrator.unfitted().fit(z[rows], y, sample_weight=votes[rows, y])
+    np.testing.assert_allclose(soft.predict_proba(z), split.predict_proba(z), atol=1e-9)
+
+
+def test_what_takes_no_weights_says_so():
+    z, y = np.random.default_rng(6).normal(size=(50, 3)), np.arange(50) % 3
+    with pytest.raises(ValueError, match="MatrixScaling takes neither weights nor soft labels; these do: Temperature"):
+        calibrators.MatrixScaling().fit(z, y, sample_weight=np.ones(50))
+
+
+def test_pixels_are_rows():
+    rng = np.random.default_rng(7)
+    z = 3 * rng.normal(size=(4, 5, 6, 7)).astype(np.float32)
+    y = rng.integers(0, 5, (4, 6, 7))
+    y[0, :2] = 255
+    flat, labels = z.transpose(0, 2, 3, 1).reshape(-1, 5), y.reshape(-1)
+    cal = calibrators.TemperatureScaling().fit(z, y, ignore_index=255)
+    assert (
+        cal.temperature_
+        == calibrators.TemperatureScaling().fit(flat[labels != 255], labels[labels != 255]).temperature_
+    )
+    p = cal.predict_proba(z)
+    assert p.shape == z.shape
+    np.testing.assert_allclose(p.transpose(0, 2, 3, 1).reshape(-1, 5), cal.predict_proba(flat), atol=1e-7)
+    np.testing.assert_allclose(cal.as_module()(torch.from_numpy(z)).numpy(), p, atol=1e-6)
+    with pytest.raises(ValueError, match=r"`labels` must have shape \(4, 6, 7\)"):
+        calibrators.TemperatureScaling().fit(z, y[:, 0])

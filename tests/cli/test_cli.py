@@ -13,7 +13,9 @@ from PIL import Image
 
 from command_line import run
 from places import ROOT
-from softkin import __version__, cli, distances, predictions, similarity, smoothing
+from softkin import __version__, calibrators, cli, distances, predictions, similarity, smoothing
+from softkin.cli import listing
+from softkin.cli.arguments import in_shell, subcommands
 
 
 @pytest.fixture
@@ -32,6 +34,7 @@ def test_every_command_has_help_and_an_example_that_works(capsys, tmp_path, monk
         code, output, _ = run(capsys, name, "--help")
         assert code == 0
         assert module.EXAMPLE in output
+        assert 2 <= output.partition("examples:\n")[2].count("\n  softkin") + 1 <= 4
         program, *arguments = shlex.split(module.EXAMPLE)
         assert program == "softkin"
         assert run(capsys, *arguments)[0] == 0
@@ -107,7 +110,7 @@ def test_matrices_are_not_overwritten_unless_told(capsys, tmp_path, names):
     before = (folder / "labels.safetensors").read_bytes()
     code, _, errors = run(capsys, "similarity", names, "--beta", 5, "--output", folder)
     assert code == 2
-    assert "distances.safetensors exists already; pass force=True (--force) to overwrite it." in errors
+    assert "similarity.safetensors exists already with another content; add --force to overwrite it." in errors
     assert (folder / "labels.safetensors").read_bytes() == before
     assert run(capsys, "similarity", names, "--beta", 5, "--output", folder, "--force")[0] == 0
     assert (folder / "labels.safetensors").read_bytes() != before
@@ -212,20 +215,20 @@ def test_doubts_about_names(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["similarity", "NAMES", "--alpha", "1"], 2, "`alpha` must be at least 0 and below 1, got 1"),
-        (["similarity", "NAMES", "--beta", "-1"], 2, "`beta` must be finite and at least 0, got -1"),
+        (["similarity", "NAMES", "--alpha", "1"], 2, "--alpha must be at least 0 and below 1, got 1"),
+        (["similarity", "NAMES", "--beta", "-1"], 2, "--beta must be finite and at least 0, got -1"),
         (["similarity", "NAMES", "--alias", "x"], 2, "--alias must be WORD=OTHER, got 'x'"),
         (["similarity", "NAMES", "--top", "0"], 2, "--top"),
         (["similarity", "NAMES", "--max-per-class", "1"], 2, "at least 2, got 1"),
         (
             ["similarity", "NAMES", "--distance", "l3"],
             2,
-            "`--distance` must be one of l1, l2, autoencoder, words, class-means, taxonomy, encoder, outputs, confusion, weights, file, got 'l3'.",
+            "`--distance` must be one of l1, l2, autoencoder, words, class-means, taxonomy, order, encoder, neighbours, outputs, confusion, weights, file, got 'l3'.",
         ),
         (
             ["similarity", "NAMES", "--distance", "l1"],
             2,
-            "the distance 'l1' needs images, features or text, and the data hold names; use words, taxonomy, encoder,",
+            "the distance 'l1' needs images, features or text, and the data hold names; use words, taxonomy, order, encoder,",
         ),
         (["similarity", "absent.txt"], 1, "could not be read"),
         (["similarity", "absent"], 1, "no such file or folder"),
@@ -233,7 +236,6 @@ def test_doubts_about_names(capsys, tmp_path):
         (["similarity", "TWICE"], 1, "must differ, but 'cat' appears at indices 0 and 1"),
         (["similarity"], 2, "the following arguments are required: SOURCE"),
         (["similarty"], 2, "softkin: unknown command 'similarty'; did you mean 'similarity'?"),
-        ([], 2, "required: COMMAND"),
     ],
 )
 def test_errors_are_one_sentence(capsys, tmp_path, names, arguments, code, words):
@@ -382,3 +384,114 @@ def test_an_interrupt_while_help_is_printed_is_no_traceback(capsys, monkeypatch)
 def test_an_interrupt_that_a_library_swallows_is_still_an_interrupt():
     done = subprocess.run([sys.executable, "-c", SWALLOWS], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "softkin status: interrupted\n")
+
+
+def test_softkin_alone_prints_help_with_the_commands_in_groups(capsys):
+    code, output, _ = run(capsys)
+    assert code == 0
+    assert output.startswith("usage: softkin [OPTIONS] COMMAND ...")
+    assert output.index("start here") < output.index("  evaluate") < output.index("  train ")
+    assert all(f"\n  {name}" in output for name in cli.COMMANDS)
+    assert len(cli.COMMANDS) == len(cli.MODULES)
+
+
+def test_every_example_of_every_command_can_be_parsed(capsys):
+    parser = cli.parser()
+    typed = [
+        line
+        for command in every_command(parser)
+        for line in (command.epilog or "").splitlines()
+        if line.startswith("  softkin ") and "--list-methods" not in line
+    ]
+    assert len(typed) > 30
+    assert sum(".csv" in line for line in typed) > 8
+    for line in typed:
+        parser.parse_args(shlex.split(line)[1:])
+
+
+def every_command(parser):
+    for action in subcommands(parser):
+        for command in action.choices.values():
+            yield command
+            yield from every_command(command)
+
+
+def test_a_line_for_each_method(capsys):
+    for words, names in (
+        (["compare"], listing.study_methods),
+        (["train"], listing.training_methods),
+        (["calibrate", "fit"], listing.calibrators),
+        (["decide", "fit"], listing.rules),
+    ):
+        code, output, _ = run(capsys, *words, "--list-methods")
+        assert code == 0
+        lines = output.splitlines()
+        assert [line.split()[0] for line in lines] == [name for name, _ in names()]
+        assert all(len(line.split()) > 2 for line in lines), output
+
+
+def test_usage_is_short(capsys):
+    _, output, _ = run(capsys, "evaluate", "--help")
+    assert output.startswith("usage: softkin evaluate [OPTIONS] FILE...\n")
+    _, output, _ = run(capsys, "calibrate", "fit", "--help")
+    assert output.startswith("usage: softkin calibrate fit [OPTIONS] FILE --output FOLDER\n")
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_same_command_twice_goes_on_and_another_result_is_refused(capsys, tmp_path):
+    source = ROOT / "examples" / "churn.csv"
+    fit = ("calibrate", "fit", source, "--method", "temperature", "--output", tmp_path / "cal")
+    apply = ("calibrate", "apply", tmp_path / "cal", source, "--output", tmp_path / "o.npz")
+    page = ("evaluate", source, "--resamples", 100, "--report", tmp_path / "p.html", "--output", tmp_path / "e.json")
+    for command in (fit, apply, page):
+        assert "Wrote" in run(capsys, *command)[1]
+        kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+        code, output, _ = run(capsys, *command)
+        assert code == 0
+        assert "was there already, with the same content" in output
+        assert "Wrote" not in output
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == kept
+    code, _, errors = run(capsys, *fit[:3], "--method", "platt", "--output", tmp_path / "cal")
+    assert code == 2
+    assert "exists already with another content; add --force to overwrite it" in errors
+    assert run(capsys, *fit[:3], "--method", "platt", "--output", tmp_path / "cal", "--force")[0] == 0
+
+
+@pytest.mark.filterwarnings("default")
+def test_calibrate_fit_takes_the_best_by_cross_validation(capsys, tmp_path):
+    code, output, _ = run(capsys, "calibrate", "fit", ROOT / "examples" / "churn.csv", "--output", tmp_path / "cal")
+    assert code == 0
+    assert output.startswith("The best of 9 calibrators by cross-validation; nll, cross-fitted")
+    held = predictions.load(ROOT / "examples" / "churn.csv", positive_class="1")
+    best = calibrators.fit_best(
+        held.scores, held.known_labels, calibrators.selection.default_candidates(), from_probabilities=True
+    )
+    assert type(calibrators.load(tmp_path / "cal")) is type(best.calibrator)
+
+
+@pytest.mark.filterwarnings("default")
+def test_tables_fit_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    files = [ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test")]
+    for command in (
+        ["evaluate", files[1], files[1], "--resamples", 100],
+        ["calibrate", "compare", *files, "--methods", "temperature,platt", "--resamples", 100],
+        ["decide", "compare", *files],
+    ):
+        code, output, _ = run(capsys, *command)
+        assert code == 0
+        rows = [line for line in output.splitlines() if "  " in line.strip()]
+        assert rows
+        assert max(map(len, rows)) <= 80, max(rows, key=len)
+
+
+def test_messages_of_the_library_name_options_in_the_shell():
+    options = {"--alpha", "--force", "--n-bins"}
+    for said, shown in (
+        ("a exists already; pass force=True to overwrite it.", "a exists already; add --force to overwrite it."),
+        ("`alpha` must be below 1", "--alpha must be below 1"),
+        ("`n_bins` must be", "--n-bins must be"),
+        ("pass floor= to say otherwise", "pass floor= to say otherwise"),
+        ("`logits` must hold numbers", "`logits` must hold numbers"),
+    ):
+        assert in_shell(said, options) == shown

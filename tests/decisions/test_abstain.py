@@ -46,3 +46,34 @@ def test_what_the_rows_cannot_support_is_said_and_what_the_model_cannot_is_warne
         rule = decisions.Abstain(0.05).fit(z, y)
     assert (rule.predict(z) == -1).all()
     assert math.isnan(rule.evaluate(z, y)["error"])
+
+
+def test_confidences_that_were_right_or_wrong(tmp_path):
+    """The rule of pairs is the threshold of ``select``; confidences below one half stay what they are."""
+    rng = np.random.default_rng(0)
+    s = rng.random(3000)
+    right = rng.random(3000) < s
+    rule = decisions.Abstain(error=0.1).fit(s, right, from_probabilities=True)
+    chosen = decisions.select(s, right, risk=0.1).chosen
+    assert rule.threshold_ == chosen.threshold
+    answers = rule.predict(s, from_probabilities=True)
+    np.testing.assert_array_equal(answers, np.where(s > chosen.threshold, 1, -1))
+    outcome = rule.evaluate(s, right, from_probabilities=True)
+    assert outcome["error"] == pytest.approx(chosen.risk)
+    assert outcome["answered"] == pytest.approx(chosen.coverage)
+    rule.save(tmp_path)
+    np.testing.assert_array_equal(decisions.load(tmp_path).predict(s, from_probabilities=True), answers)
+    np.testing.assert_array_equal(rule.predict(np.log(s / (1 - s))), answers)
+    with pytest.raises(ValueError, match="`score` must be 'probability' for confidences"):
+        decisions.Abstain(score="margin").fit(s, right, from_probabilities=True)
+    with pytest.raises(ValueError, match="needs scores of all classes, got confidences with booleans; Abstain takes"):
+        decisions.Costs([[0, 1], [1, 0]]).fit(s, right, from_probabilities=True)
+
+
+def test_the_score_of_a_binary_model_is_two_columns():
+    rng = np.random.default_rng(1)
+    s = rng.random(2000)
+    y = (rng.random(2000) < s).astype(int)
+    two = np.stack([1 - s, s], axis=1)
+    one, both = (decisions.Abstain(error=0.1).fit(p, y, from_probabilities=True) for p in (s, two))
+    np.testing.assert_array_equal(one.predict(s, from_probabilities=True), both.predict(two, from_probabilities=True))

@@ -14,6 +14,10 @@ from softkin.decisions.set_scores import SCORES
 @pytest.mark.parametrize("name", list(SCORES))
 @pytest.mark.parametrize("conditional", [None, "class", [0, 0, 1, 1, 2]])
 def test_a_whole_rule_by_brute_force(name, conditional):
+    if name == "ordinal" and conditional is not None:
+        with pytest.raises(ValueError, match="sets without gaps need one limit"):
+            decisions.PredictionSets(0.8, name, conditional=conditional)
+        return
     (z, y), (t, ty) = drawn(300, 5, 0), drawn(80, 5, 1)
     u, v = np.random.default_rng(2).random(300), np.random.default_rng(3).random(80)
     rule = decisions.PredictionSets(0.8, name, conditional=conditional, penalty=0.05, k_reg=2)
@@ -170,7 +174,7 @@ def test_mapie_has_the_same_sets():
     model = type("Model", (ClassifierMixin, Given, BaseEstimator), {})()
     (z, y), (t, _) = drawn(2400, 6, 0), drawn(600, 6, 1)
     P, T = softmax(z), softmax(t)
-    for name in SCORES:
+    for name in ("lac", "aps", "raps"):
         theirs = SplitConformalClassifier(
             model, confidence_level=0.9, conformity_score=name, prefit=True, random_state=7
         ).conformalize(P, y)
@@ -251,3 +255,64 @@ def test_what_the_rows_cannot_support():
         decisions.PredictionSets(0.93, similarity=np.ones((4, 4)) / 3).fit(z[:16], y[:16])
     with pytest.raises(ValueError, match="`similarity` covers 5 classes but the logits have 4"):
         decisions.PredictionSets(0.5, similarity=np.ones((5, 5))).fit(z, y)
+
+
+@pytest.mark.parametrize("score", ["lac", "aps"])
+@pytest.mark.parametrize("conditional", [None, "class"])
+def test_update_follows_the_recursion_and_keeps_its_promise_on_changing_rows(score, conditional):
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(1500, 3, generator=generator)
+    labels = (logits + torch.randn(1500, 3, generator=generator)).argmax(1)
+    labels[700:] = torch.randint(0, 3, (800,), generator=generator)  # from here on the network knows nothing
+    step, coverage = 0.05, 0.9
+    rule = decisions.PredictionSets(coverage, score, conditional=conditional, randomised=False).fit(
+        logits[:200], labels[:200]
+    )
+    limits, sets = rule.limits_.clone(), rule.update(logits[200:], labels[200:], step=step)
+    errors = []
+    for row, label, members in zip(logits[200:].double().softmax(1), labels[200:].tolist(), sets, strict=True):
+        ordered = sorted(range(3), key=lambda k: -row[k])
+        scores = [
+            1 - row[k] if score == "lac" else sum(row[j] for j in ordered[: ordered.index(k) + 1]) for k in range(3)
+        ]
+        assert members.tolist() == [bool(scores[k] <= limits[k] + 1e-12) for k in range(3)]
+        errors.append(not members[label])
+        moved = [label] if conditional else [0, 1, 2]
+        limits[moved] += step * (errors[-1] - (1 - coverage))
+    assert torch.allclose(rule.limits_, limits)
+    errors, truth = torch.tensor(errors).double(), labels[200:]
+    for rows in [torch.ones(1300, dtype=torch.bool)] if conditional is None else [truth == k for k in range(3)]:
+        assert abs(errors[rows].mean() - 0.1) <= (1 + step) / (step * rows.sum())
+    assert rule.updates_ == 1300
+    assert "whatever the rows were" in rule.guarantee()
+
+
+def test_update_takes_one_row_and_is_kept_in_files(tmp_path):
+    logits = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
+    labels = logits.argmax(1)
+    many, single = (decisions.PredictionSets(0.8).fit(logits[:50], labels[:50]) for _ in range(2))
+    sets = many.update(logits[50:], labels[50:])
+    alone = torch.stack([single.update(row, label) for row, label in zip(logits[50:], labels[50:], strict=True)])
+    assert torch.equal(sets, alone)
+    assert isinstance(single.update(logits[0].numpy(), 1), np.ndarray)
+    many.save(tmp_path / "rule")
+    loaded = decisions.load(tmp_path / "rule")
+    assert torch.equal(loaded.limits_, many.limits_)
+    assert loaded.updates_ == 50
+    with pytest.raises(ValueError, match="`step`"):
+        many.update(logits, labels, step=0)
+
+
+def test_ordinal_sets_have_no_gaps_cover_and_export():
+    rng = np.random.default_rng(0)
+    level = rng.normal(size=(3000, 1))
+    z = -((level - np.linspace(-2, 2, 6)) ** 2) + 0.7 * rng.normal(size=(3000, 6))
+    y = np.clip(np.round((level[:, 0] + 0.7 * rng.normal(size=3000) + 2) / 0.8), 0, 5).astype(int)
+    for randomised in (True, False):
+        rule = decisions.PredictionSets(0.9, "ordinal", randomised=randomised).fit(z[:1500], y[:1500])
+        sets = rule.predict(z[1500:])
+        edges = np.abs(np.diff(sets.astype(int), axis=1, prepend=0, append=0)).sum(1)
+        assert set(edges) <= {0, 2}
+        assert sets[np.arange(1500), y[1500:]].mean() > 0.87
+    exported = rule.as_module()(torch.from_numpy(z[1500:]))
+    assert np.array_equal(exported.numpy(), sets)

@@ -72,8 +72,11 @@ def test_output_report_and_force(capsys, tmp_path):
     assert json.loads(table.read_text())["models"][0]["metrics"]["accuracy"]["value"] > 0.5
     before = page.read_bytes()
     code, output, errors = run(capsys, "evaluate", EXAMPLE, *options)
-    assert (code, output) == (2, "")
-    assert f"{table} exists already; pass force=True (--force) to overwrite it" in errors
+    assert (code, errors) == (0, "")
+    assert f"{table} was there already, with the same content" in output
+    code, output, errors = run(capsys, "evaluate", EXAMPLE, "--n-bins", 9, *options)
+    assert code == 2
+    assert f"{table} exists already with another content; add --force to overwrite it" in errors
     assert page.read_bytes() == before
     assert run(capsys, "evaluate", EXAMPLE, *options, "--force")[0] == 0
 
@@ -84,7 +87,7 @@ def test_output_report_and_force(capsys, tmp_path):
         (["absent.npz"], 1, "absent.npz could not be read: there is no such file"),
         (["UNCLEAR"], 1, "does not say whether its numbers are logits or probabilities, and the numbers could be either; type --logits"),
         (["UNCLEAR", "--probs"], 1, "must have rows that sum to 1, but row 0 sums to 1.4"),
-        (["NOLABELS"], 1, "must have labels, one for each row; name a file of them with --labels"),
+        (["NOLABELS"], 1, "must have labels, one for each row; name their column with --label-column, or a file"),
         (["GOOD", "--confidence", "1.5"], 2, "--confidence must be between 0 and 1, got 1.5"),
         (["GOOD", "--abstain", "5"], 2, "--abstain must be between 0 and 1, got 5"),
         (["GOOD", "--resamples", "10"], 2, "--resamples must be at least 100, got 10"),
@@ -175,7 +178,7 @@ def test_what_stands_beside_the_page_is_seen_to_before_the_work(capsys, tmp_path
     beside.write_text("mine")
     code, output, errors = run(capsys, *call[:-1])
     assert (code, output) == (2, "")
-    assert f"{beside} exists already; pass force=True (--force) to overwrite it" in errors
+    assert f"{beside} exists already with another content; add --force to overwrite it" in errors
     assert beside.read_text() == "mine"
 
 

@@ -36,12 +36,15 @@ CALLS = {
     "debiased_ece": ("debiased_ece", {"n_bins": 12}),
     "mce": ("mce", {"n_bins": 12}),
     "aurc": ("aurc", {}),
+    "confidence_auroc": ("confidence_auroc", {}),
 }
 
 
 def test_the_numbers_are_those_of_the_metrics(over_confident):
     evaluated = evaluation.evaluate(over_confident, n_bins=12, confidence=0.9, resamples=200, seed=5, kde_interval=True)
-    assert list(evaluated["metrics"]) == [metric.key for metric in catalogue.shown("evaluate")]
+    assert list(evaluated["metrics"]) == [
+        metric.key for metric in catalogue.shown("evaluate", over_confident.num_classes)
+    ]
     assert set(evaluated["metrics"]) == set(CALLS)
     p, y = over_confident.probabilities, over_confident.known_labels
     for key, (name, options) in CALLS.items():
@@ -74,3 +77,38 @@ def test_a_probability_of_zero_that_came_true_is_infinite_and_still_json():
     evaluated = evaluation.evaluate(data, resamples=100)
     assert evaluated["metrics"]["nll"]["value"] == "Infinity"
     json.dumps(evaluated, allow_nan=False)
+
+
+def test_votes_are_measured_beside_the_model():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(4), 200)
+    votes = rng.multinomial(5, np.ones(4) / 4, 200)
+    votes[:50] = [5, 0, 0, 0]
+    read = Predictions.from_probabilities(p, votes)
+    data = evaluation.evaluate(read, resamples=100)
+    q = votes / 5
+    entropy = -(q * np.log(np.where(q > 0, q, 1))).sum(1)
+    assert data["people"]["entropy"] == pytest.approx(entropy.mean())
+    assert data["people"]["unanimous"] == pytest.approx((q.max(1) == 1).mean())
+    assert data["metrics"]["nll"]["value"] == pytest.approx(metrics.nll(p, votes))
+    assert "true or false" in data["metrics"]["debiased_ece"]["absent"]
+    assert read.known_labels.tolist() == votes.argmax(1).tolist()
+
+
+def test_votes_from_a_file_of_their_own(tmp_path):
+    rng = np.random.default_rng(1)
+    p, votes = rng.dirichlet(np.ones(3), 60), rng.multinomial(4, np.ones(3) / 3, 60)
+    np.savez(tmp_path / "p.npz", probs=p)
+    np.savez(tmp_path / "votes.npz", votes=votes)
+    data = evaluation.evaluate_file(tmp_path / "p.npz", labels=tmp_path / "votes.npz", resamples=100).data
+    assert data["metrics"]["brier"]["value"] == pytest.approx(metrics.brier(p, votes))
+
+
+def test_scores_of_the_other_class_are_noticed():
+    rng = np.random.default_rng(2)
+    s = rng.random(300)
+    y = (rng.random(300) < s).astype(int)
+    two = np.stack([1 - s, s], 1)
+    assert "warnings" not in evaluation.evaluate(Predictions.from_probabilities(two, y), resamples=100)
+    turned = evaluation.evaluate(Predictions.from_probabilities(two, 1 - y), resamples=100)
+    assert "are the scores those of the other class?" in turned["warnings"][0]

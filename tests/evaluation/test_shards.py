@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from command_line import run
-from softkin import SoftkinError, evaluation
+from softkin import SoftkinError, evaluation, predictions
 from softkin.evaluation import from_files, shards
 from softkin.metrics.measurement import Settings
-from softkin.predictions import Predictions
+from softkin.predictions import Predictions, sets
 
 pytestmark = pytest.mark.slow
 
@@ -85,19 +85,19 @@ def test_a_folder_or_a_pattern_is_one_set(whole, folder, tmp_path, capsys):
 def test_the_order_is_that_of_the_numbers_in_the_names(tmp_path):
     for name in ("a10.npz", "a9.npz", ".hidden.npz", "readme.txt", "b1.npz"):
         (tmp_path / name).write_text("")
-    assert [path.name for path in shards.expand(tmp_path)] == ["a9.npz", "a10.npz", "b1.npz"]
-    assert [path.name for path in shards.expand(f"{tmp_path}/a*")] == ["a9.npz", "a10.npz"]
-    assert shards.expand(tmp_path / "a9.npz") is None
-    assert shards.expand("-") is None
+    assert [path.name for path in sets.expand(tmp_path)] == ["a9.npz", "a10.npz", "b1.npz"]
+    assert [path.name for path in sets.expand(f"{tmp_path}/a*")] == ["a9.npz", "a10.npz"]
+    assert sets.expand(tmp_path / "a9.npz") is None
+    assert sets.expand("-") is None
     (tmp_path / "c.csv").write_text("")
     with pytest.raises(SoftkinError, match="must match files of one format, but matches csv and npz"):
-        shards.expand(tmp_path)
+        sets.expand(tmp_path)
     with pytest.raises(SoftkinError, match="must match files of predictions, but there is none"):
-        shards.expand(f"{tmp_path}/*.parquet")
+        sets.expand(f"{tmp_path}/*.parquet")
     for name in ("x_logits.npy", "x_labels.npy"):
         (tmp_path / "arrays").mkdir(exist_ok=True)
         (tmp_path / "arrays" / name).write_text("")
-    assert [path.name for path in shards.expand(tmp_path / "arrays")] == ["x_logits.npy"]
+    assert [path.name for path in sets.expand(tmp_path / "arrays")] == ["x_logits.npy"]
 
 
 def test_files_of_a_set_must_agree(whole, tmp_path):
@@ -161,8 +161,9 @@ def test_workers_import_nothing_from_the_current_folder(folder, streaming, tmp_p
 
 
 def task(folder, **changes):
-    paths = [str(path) for path in shards.expand(folder)]
-    values = {"paths": paths, "reading": {}, "num_classes": CLASSES, "start": 0}
+    paths = [str(path) for path in sets.expand(folder)]
+    first = {"num_classes": CLASSES, "kind": "logits", "class_names": None, "first_label": 0}
+    values = {"paths": paths, "reading": {}, "start": 0} | first
     return shards.Task(**values | {"settings": asdict(Settings()), "metrics": []} | changes)
 
 
@@ -251,3 +252,30 @@ def test_without_ray(folder, streaming, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SoftkinError, match=r"the engine ray needs Ray: pip install 'softkin\[ray\]'."):
         evaluation.evaluate_file(folder, engine="ray")
+
+
+def of_rows(folder, name, header, p, labels):
+    folder.mkdir(exist_ok=True)
+    lines = [
+        ",".join(header),
+        *(",".join([*(f"{q:.6f}" for q in row), str(k)]) for row, k in zip(p, labels, strict=True)),
+    ]
+    (folder / name).write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_labels_from_1_and_classes_in_another_order_are_understood_in_streams(tmp_path, monkeypatch, jobs):
+    p = np.random.default_rng(2).dirichlet([1, 1, 1], 80)
+    labels = [k if j % 3 else (k + 1) % 3 for j, k in enumerate(p.argmax(axis=1).tolist())]
+    right = np.mean([k == top for k, top in zip(labels, p.argmax(axis=1), strict=True)])
+    of_rows(tmp_path / "one", "1.csv", ["a", "b", "c", "label"], p[:40], [k + 1 for k in labels[:40]])
+    of_rows(tmp_path / "one", "2.csv", ["a", "b", "c", "label"], p[40:], [k + 1 for k in labels[40:]])
+    words = ["abc"[k] for k in labels]
+    of_rows(tmp_path / "two", "1.csv", ["a", "b", "c", "label"], p[:40], words[:40])
+    of_rows(tmp_path / "two", "2.csv", ["c", "a", "b", "label"], p[40:][:, [2, 0, 1]], words[40:])
+    monkeypatch.setattr(from_files, "ROWS", 30)
+    for name, said in (("one", "labels are counted from 1, since they go from 1 to 3"), ("two", "in another order")):
+        with pytest.warns(predictions.Assumption, match=said):
+            found = evaluation.evaluate_file(tmp_path / name, resamples=100, jobs=jobs, kind="probs")
+        assert found.predictions is None
+        assert found.data["metrics"]["accuracy"]["value"] == pytest.approx(right)

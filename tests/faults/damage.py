@@ -289,7 +289,7 @@ def _training_files():
     samples = data.split("digits", max_per_class=2, validation=20, test=20).train
     recipe = training.Recipe.named("small", epochs=1)
     with tempfile.TemporaryDirectory() as folder:
-        training.fit(network, samples, method=training.Method("online"), recipe=recipe, folder=folder, device="cpu")
+        training.fit(network, samples, method=training.Method("learned"), recipe=recipe, folder=folder, device="cpu")
         return _contents(Path(folder))
 
 

@@ -72,7 +72,7 @@ class Training:
         return Session(
             "digits",
             model="mlp(hidden=32)",
-            method="online+mixup",
+            method="learned+mixup",
             max_per_class=8,
             validation=100,
             test=200,

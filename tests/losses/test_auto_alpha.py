@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from softkin import similarity, smoothing
-from softkin.losses import ClassSimilarityLoss, SoftLabelCrossEntropy
+from softkin import losses, similarity, smoothing
+from softkin.losses import ClassSimilarityLoss, SoftLabelCrossEntropy, soft_labels
 from softkin.losses.auto_alpha import AutoAlpha, validation_gap
 
 K = 7
@@ -82,6 +82,7 @@ def test_other_labels_keep_their_proportions():
     torch.testing.assert_close(loss_fn.soft_labels, expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:alpha=.auto. has stayed at 0")
 def test_an_under_confident_network_is_not_smoothed():
     loss_fn = ClassSimilarityLoss(similarities(), alpha="auto")
     right = torch.arange(K)
@@ -281,3 +282,36 @@ def test_all_ranks_come_to_the_same_alpha(tmp_path):
     assert "rank 1" in first_error
     assert "must be finite" in first_error
     assert "must be finite" in second_error
+
+
+def loss_of_three():
+    return losses.SoftLabelCrossEntropy(smoothing.uniform_labels(3), alpha="auto")
+
+
+def test_a_loss_that_is_never_adjusted_says_so_once(monkeypatch):
+    monkeypatch.setattr(soft_labels, "UNADJUSTED", 4)
+    loss_fn = loss_of_three()
+    logits, targets = torch.zeros(2, 3), torch.tensor([0, 1])
+    for _ in range(3):
+        loss_fn(logits, targets)
+    with pytest.warns(UserWarning, match="alpha='auto' is still 0.02, .* because `adjust` was never called"):
+        loss_fn(logits, targets)
+    for _ in range(9):
+        loss_fn(logits, targets)
+    adjusted = loss_of_three()
+    adjusted.adjust(logits, targets)
+    evaluated = loss_of_three().eval()
+    for _ in range(9):
+        adjusted(logits, targets)
+        evaluated(logits, targets)
+
+
+def test_alpha_that_stays_at_0_says_why_once():
+    loss_fn = loss_of_three()
+    unsure, targets = torch.tensor([[1.0, 0.0, 0.0]] * 4), torch.zeros(4, dtype=torch.int64)  # 58 % sure, all right
+    loss_fn.adjust(unsure, targets)
+    loss_fn.adjust(unsure, targets)
+    with pytest.warns(UserWarning, match="stayed at 0 for 3 epochs: .* 42.4 points less sure than it is right"):
+        loss_fn.adjust(unsure, targets)
+    loss_fn.adjust(unsure, targets)
+    assert loss_fn.alpha == 0

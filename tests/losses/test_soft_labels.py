@@ -356,18 +356,6 @@ def test_readable():
     assert repr(loss_fn) == "ClassSimilarityLoss(alpha=0.2, num_classes=3, reduction='mean', weight_by='class')"
 
 
-def test_from_names_is_its_parts():
-    from softkin import distances
-
-    names = ["cat", "dog", "car", "sea_lion", "truck", "lion"]
-    S = similarity.from_distances(distances.from_words(names), beta=3.0)
-    loss_fn = ClassSimilarityLoss.from_names(names, alpha=0.2, beta=3.0)
-    torch.testing.assert_close(loss_fn.soft_labels, smoothing.similarity_labels(S, 0.2), rtol=1e-12, atol=0)
-    sparse = ClassSimilarityLoss.from_names(names, alpha=0.2, beta=3.0, top_m=5)
-    logits, targets = torch.randn(9, 6), torch.arange(9) % 6
-    torch.testing.assert_close(sparse(logits, targets), loss_fn(logits, targets))
-
-
 @pytest.mark.parametrize("make", [some_labels, sparse_labels])
 def test_double_smoothing_warns_once_and_says_the_effective_label(make):
     Q = make()

@@ -23,10 +23,10 @@ def test_fine_grids_go_by_windows_to_the_same_result(monkeypatch):
     _, _, s, hits = case(3, 150)
     for boundary in ("reflect", "none"):
         whole = density.calibration_error(s, hits, 0.004, boundary)
-        soft = density.calibration_error(s, hits, 0.004, boundary, weights=s)
+        soft = density.calibration_error(s, hits, 0.004, boundary, shares=s)
         monkeypatch.setattr(density, "DENSE", 2**12)
         assert density.calibration_error(s, hits, 0.004, boundary) == pytest.approx(whole, abs=1e-9)
-        assert density.calibration_error(s, hits, 0.004, boundary, weights=s) == pytest.approx(soft, abs=1e-9)
+        assert density.calibration_error(s, hits, 0.004, boundary, shares=s) == pytest.approx(soft, abs=1e-9)
         monkeypatch.undo()
 
 

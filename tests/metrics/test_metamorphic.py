@@ -30,6 +30,7 @@ FUNCTIONS = {
     "smooth_ece": metrics.smooth_ece,
     "smooth_ece output": lambda p, y: metrics.smooth_ece(p, y, scope="output"),
     "signed_gap": metrics.signed_gap,
+    "confidence_auroc": metrics.confidence_auroc,
     "signed_gap over": lambda p, y: metrics.signed_gap(p, y, part="over"),
     **{
         f"brier {part}": (lambda p, y, part=part: getattr(metrics.brier_decomposition(p, y), part))
@@ -230,6 +231,16 @@ def test_metrics_that_know_classes_follow_their_classes_and_samples(case, seed, 
         same(name, function(renamed, new_place[y], moved, groups[old_place]), expected)
 
 
+@settings(max_examples=15, deadline=None)
+@given(cases(), st.integers(0, 2**31))
+def test_ordered_classes_may_be_counted_from_either_end(case, seed):
+    logits, y = case
+    p, k = softmax(logits), logits.shape[1]
+    order = np.random.default_rng(seed).permutation(len(y))
+    same("rps", metrics.rps(p[:, ::-1].copy(), k - 1 - y), metrics.rps(p, y))
+    same("rps", metrics.rps(p[order], y[order]), metrics.rps(p, y))
+
+
 def test_no_metric_is_left_out():
-    tried = {name.split()[0] for name in (*FUNCTIONS, *KNOW_CLASSES)} | {"top_k_accuracy"}
+    tried = {name.split()[0] for name in (*FUNCTIONS, *KNOW_CLASSES)} | {"top_k_accuracy", "auc", "rps"}
     assert {metric.function.__name__ for metric in METRICS.values() if metric.function is not None} <= tried

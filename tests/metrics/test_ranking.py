@@ -12,7 +12,7 @@ import metrics_twins as twins
 from softkin import metrics
 from softkin.metrics import ranking
 from softkin.metrics.catalogue import METRICS
-from softkin.metrics.scopes import Pool
+from softkin.metrics.scopes import Claims, Pool
 
 
 def test_aurc_equals_brute_force():
@@ -94,5 +94,5 @@ def test_the_linear_rows_vary_as_the_area_does():
 def test_equal_confidences_share_their_influence_on_the_risk_coverage_area():
     """All rows tie: the area is the error rate, and its rows are the errors."""
     p, y = np.tile([0.9, 0.1], (50, 1)), (np.arange(50) % 10 == 3).astype(int)
-    statistic = METRICS["aurc"].statistic(torch.from_numpy(p), torch.from_numpy(y))
+    statistic = METRICS["aurc"].statistic(Claims(torch.from_numpy(p), torch.from_numpy(y)))
     assert statistic.influence().numpy() == pytest.approx(y)

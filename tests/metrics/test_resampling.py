@@ -13,6 +13,7 @@ from softkin import metrics
 from softkin.metrics import binning, intervals, resampling, scopes
 from softkin.metrics.binned import Debiased, MeanGap, RootGap
 from softkin.metrics.catalogue import METRICS
+from softkin.metrics.scopes import Claims
 
 BINS = binning.equal_width(15)
 
@@ -392,14 +393,14 @@ def test_statistics_resampled_together_get_the_intervals_they_get_alone():
         METRICS[name].statistic
         for name in ("accuracy", "nll", "aurc", "ece_hist", "classwise_ece", "smooth_ece", "ece_kde")
     ]
-    together = resampling.intervals([make(p, y) for make in makers], 0.9, 200, 3)
+    together = resampling.intervals([make(Claims(p, y)) for make in makers], 0.9, 200, 3)
     for make, actual in zip(makers, together, strict=True):
-        assert repr(actual.interval) == repr(resampling.interval(make(p, y), 0.9, 200, 3))
+        assert repr(actual.interval) == repr(resampling.interval(make(Claims(p, y)), 0.9, 200, 3))
 
 
 def test_a_probe_decides_as_the_metric_does():
     p = torch.softmax(2 * torch.randn(200, 3), dim=1)
-    statistic = METRICS["smooth_ece"].statistic(p, torch.randint(3, (200,)))
+    statistic = METRICS["smooth_ece"].statistic(Claims(p, torch.randint(3, (200,))))
     sums = resampling.resampled_sums(statistic, 200, np.random.default_rng(0))
     values = statistic.of(sums)
     for value in values.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)).tolist():
@@ -478,9 +479,9 @@ def test_no_interval_passes_what_the_metric_can_be(metric, options):
     p += 0.009 * (rng.random((40, 1)) - 0.5) * (p - 1 / 3)
     y = (p.argmax(axis=1) + 1) % 3
     y[:3] = p[:3].argmax(axis=1)
-    statistic = METRICS[metric].statistic(torch.from_numpy(p), torch.from_numpy(y), **options)
+    statistic = METRICS[metric].statistic(Claims(torch.from_numpy(p), torch.from_numpy(y)), **options)
     wrong = np.eye(3)[(y + 1) % 3]
-    largest = METRICS[metric].statistic(torch.from_numpy(wrong), torch.from_numpy(y), **options).value()
+    largest = METRICS[metric].statistic(Claims(torch.from_numpy(wrong), torch.from_numpy(y)), **options).value()
     assert largest <= statistic.at_most + 1e-7
     interval = resampling.interval(statistic, 0.95, 200, 0)
     assert interval.low < interval.value <= interval.high <= statistic.at_most
@@ -491,7 +492,7 @@ def test_bands_of_bins_without_hits_are_as_wide_as_the_rows_allow():
     p = torch.full((n, 5), 0.01)
     p[:, 0], p[:, 1] = 0.62, 0.35
     y = torch.zeros(n, dtype=torch.int64)
-    statistic = METRICS["ece_hist"].statistic(p, y, scope="output", n_bins=10)
+    statistic = METRICS["ece_hist"].statistic(Claims(p, y), scope="output", n_bins=10)
     low, high = resampling.likelihood_band(statistic, 0.95, 200, 0)
     rare = 1 - 0.025 ** (1 / n)
     assert high[0] == pytest.approx(rare / 3)  # 150 scores in 50 rows, of which each has at most one hit

@@ -74,3 +74,39 @@ def test_a_square_loss_is_at_most_2():
     p, y = np.array([[1.0, 0.0]] * 3), np.array([1, 1, 1])
     assert metrics.brier(p, y, confidence=0.95).high == 2
     assert metrics.brier(p, y, per="score", confidence=0.95).high == 1
+
+
+def ranked_loss(row, k):
+    """(1/(K−1)) Σ_{j<K} (P(class ≤ j) − [k ≤ j])², from its definition."""
+    return sum((sum(row[: j + 1]) - (k <= j)) ** 2 for j in range(len(row) - 1)) / (len(row) - 1)
+
+
+@pytest.mark.parametrize("k", [2, 3, 7])
+def test_ranked_probability_score_equals_its_definition(k):
+    p, y = twins.random_case(0, n=40, k=k)
+    expected = np.mean([ranked_loss(row, label) for row, label in zip(p, y, strict=True)])
+    assert metrics.rps(p, y) == pytest.approx(expected, rel=1e-12)
+    interval = metrics.rps(p, y, confidence=0.95)
+    assert 0 <= interval.low < interval < interval.high <= 1
+    if k == 2:
+        assert metrics.rps(p, y) == pytest.approx(metrics.brier(p, y) / 2, rel=1e-12)
+
+
+def test_ranked_probability_score_knows_the_order():
+    row = np.array([[0.1, 0.2, 0.4, 0.2, 0.1]])
+    scores = [metrics.rps(row, [k]) for k in range(5)]
+    assert scores[2] < scores[1] < scores[0]
+    assert scores[1] == pytest.approx(scores[3])
+
+
+def test_interval_of_the_ranked_probability_score_knows_what_a_wrong_answer_adds():
+    from softkin.metrics.catalogue import METRICS
+    from softkin.metrics.scopes import Claims
+
+    p, y = twins.random_case(3, n=25, k=4)
+    answers = METRICS["rps"].statistic(Claims.of(p, y))._answers()
+    right = np.array([ranked_loss(row, row.argmax()) for row in p])
+    own = np.array([ranked_loss(row, label) for row, label in zip(p, y, strict=True)])
+    most = np.array([max(ranked_loss(row, j) for j in range(4)) for row in p])
+    np.testing.assert_allclose(answers.excess, own - right, atol=1e-12)
+    np.testing.assert_allclose(answers.possible, np.maximum(0, most - right), atol=1e-12)

@@ -12,6 +12,7 @@ import metrics_twins as twins
 from softkin import metrics
 from softkin.metrics import density
 from softkin.metrics.catalogue import METRICS
+from softkin.metrics.scopes import Claims
 from softkin.metrics.statistics import Dealt
 from softkin.metrics.streaming import Running
 
@@ -234,13 +235,13 @@ def test_sums_of_groups_are_those_of_their_rows(name):
     running = Running(METRICS[name], {"n_bins": 7}, cells=0)
     for rows in (slice(0, 700), slice(700, None)):
         part = Dealt(dealt.group[rows], 3, dealt.drawn[rows])
-        running.feed(running.of(p[rows], y[rows]), part)
+        running.feed(running.of(Claims(p[rows], y[rows])), part)
     seen, difference = running.totals
     reader = running.reader(5)
     for group in range(3):
         own = dealt.group == group
         for sums, labels in ((seen, y), (seen + difference, dealt.drawn)):
-            expected = METRICS[name].statistic(p[own], labels[own], n_bins=7).value()
+            expected = METRICS[name].statistic(Claims(p[own], labels[own]), n_bins=7).value()
             assert float(reader.of(sums[group][None])) / int(own.sum()) == pytest.approx(expected, abs=1e-12)
 
 
@@ -250,5 +251,5 @@ def test_the_floor_of_a_kernel_comes_from_the_same_cells_as_its_value():
     scores = torch.from_numpy(p).reshape(-1)
     sums.add(scores, torch.arange(5))
     for boundary in ("reflect", "none"):
-        exact = density.calibration_error(scores, scores[:0], 256 / 2**14, boundary, weights=scores)
+        exact = density.calibration_error(scores, scores[:0], 256 / 2**14, boundary, shares=scores)
         assert sums.floor(256 / 2**14, boundary) == pytest.approx(exact, rel=1e-6)

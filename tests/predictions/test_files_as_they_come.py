@@ -144,8 +144,6 @@ def test_a_json_array_of_rows(tmp_path):
         ([[0.1, 0.9], [0.1, "a"]], "must hold numbers only"),
         ([[0.1, 0.9], {"probs": [0.1, 0.9]}], "entry 1 must be a list of 2 numbers"),
         ([[]], "entry 0 must hold at least one number"),
-        ([[0.1], [0.9]], "--positive-class"),
-        ([1, 0.9], "--positive-class"),
     ):
         (tmp_path / "a.json").write_text(json.dumps(content))
         with pytest.raises(SoftkinError, match=words):
@@ -179,8 +177,14 @@ def test_named_labels_beside_an_array(tmp_path, capsys):
     loaded = predictions.load(tmp_path / "logits.npy", class_names=tmp_path / "names.txt")
     assert loaded.known_labels.tolist() == LABELS
     assert loaded.class_names == NAMES
+    with pytest.warns(
+        Assumption, match="taken to be of cat, dog, owl, the labels in alphabetical order .--class-names"
+    ):
+        assert predictions.load(tmp_path / "logits.npy").known_labels.tolist() == LABELS
+    np.save(tmp_path / "labels.npy", np.array(["cat", *(["dog"] * 39)]))
     with pytest.raises(SoftkinError, match="row 0: the label must be a number, got 'cat'; .* --class-names"):
-        predictions.load(tmp_path / "logits.npy")
+        predictions.load(tmp_path / "logits.npy", kind="logits")
+    np.save(tmp_path / "labels.npy", np.array([NAMES[k] for k in LABELS]))
     arguments = (
         "evaluate",
         tmp_path / "logits.npy",
@@ -227,18 +231,21 @@ def test_one_score_of_a_binary_model(tmp_path, form, labels):
         path.write_text(
             "\n".join(json.dumps({"prob": s, "label": y}) for s, y in zip(SPAM.tolist(), truth, strict=True))
         )
-    loaded = predictions.load(path, positive_class="spam")
-    assert loaded.class_names == ["not spam", "spam"]
+    positive = "1" if labels == "numbers" else "spam"
+    loaded = predictions.load(path, positive_class=positive)
+    assert loaded.class_names == words
     assert torch.allclose(loaded.probabilities, torch.stack([1 - SPAM, SPAM], 1))
     assert loaded.known_labels.tolist() == IS_SPAM
-    if labels == "numbers" and form in ("csv", "jsonl"):
-        with pytest.warns(Assumption, match="is read as the score of class 1 .--positive-class overrules"):
-            one = predictions.load(path)
-        assert one.class_names == ["0", "1"]
-        assert torch.allclose(one.probabilities[:, 1], SPAM)
+    turned = predictions.load(path, positive_class=words[0])
+    assert torch.allclose(turned.probabilities[:, turned.class_names.index(words[0])], SPAM)
+    if labels == "other":
+        with pytest.raises(SoftkinError, match="type --positive-class ham or --positive-class spam"):
+            predictions.load(path)
         return
-    with pytest.raises(SoftkinError, match="--positive-class"):
-        predictions.load(path)
+    with pytest.warns(Assumption, match=f"is read as the score of class {positive} .--positive-class overrules"):
+        one = predictions.load(path)
+    assert one.class_names == words
+    assert torch.allclose(one.probabilities[:, 1], SPAM)
 
 
 def test_one_log_odds_and_what_may_be_wrong_with_one_score(tmp_path):
@@ -252,13 +259,12 @@ def test_one_log_odds_and_what_may_be_wrong_with_one_score(tmp_path):
     with pytest.raises(SoftkinError, match="--class-names must hold two names, one of them 'spam'"):
         predictions.load(path, positive_class="spam", class_names=["a", "b"])
     three = csv_file(tmp_path / "b.csv", ["prob", "label"], [[0.1, "a"], [0.2, "b"], [0.3, "c"]])
-    with pytest.raises(SoftkinError, match="of two kinds, got a, b and c"):
+    with pytest.raises(SoftkinError, match="but labels of more than two kinds, a, b, c"):
         predictions.load(three, positive_class="a")
-    wide = csv_file(tmp_path / "probs.csv", ["x", "y", "label"], [[0.1, 0.9, 0]])
-    with pytest.raises(
-        SoftkinError, match="must have one column of scores beside its labels for --positive-class, got x, y"
-    ):
-        predictions.load(wide, positive_class="x")
+    wide = csv_file(tmp_path / "probs.csv", ["x", "w", "label"], [[0.1, 0.9, 0]])
+    assert predictions.load(wide, positive_class="x").class_names == ["x", "w"]
+    with pytest.raises(SoftkinError, match="has 2 scores for each sample; --positive-class is for files with one"):
+        predictions.load(wide, positive_class="z")
 
 
 def test_calibrated_probabilities_as_a_csv(tmp_path, capsys):

@@ -233,6 +233,7 @@ def test_labels_from_another_file(tmp_path):
     with pytest.raises(SoftkinError, match="has 7 rows, and there are 6 labels"):
         prediction_files.read(tmp_path / "l.npz", labels=tmp_path / "y.npy")
     np.save(tmp_path / "logits.npy", LOGITS)
+    (tmp_path / "y.npy").unlink()
     with pytest.raises(
         SoftkinError, match="needs its labels, and beside it there is none of labels.npy, label_ids.npy.*--labels"
     ):
@@ -283,7 +284,7 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.csv", "1,2,3\n4,5,6\n", "must begin with a header that names its columns"),
+        ("a.csv", "1,2,3\n4,5,6\n", "does not say whether its numbers are logits or probabilities"),
         ("a.csv", "probs_a,probs_a,labels\n1,0,0\n", "must name each column once, but `probs_a` appears twice"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,x,0\n", "could not be read as predictions, or it is damaged: .*invalid value 'x'"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,,0\n", "`probs_b` must hold a number in every row, but 1 are empty"),
@@ -293,9 +294,8 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,2\n", "must be below the number of classes, 2, got 2; do the labels start at 1"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n3,-1,0\n", "must not be negative, got -1 at row 1, column 1; if these are logits"),
         ("a.csv", "probs_a,logits_a,probs_b,logits_b,labels\n1,9,0,1,0\n", "holds columns of logits and of probs; type --logits or --probs"),
-        ("a.csv", "score,labels\n1,a\n", "must have a column for each class"),
-        ("a.csv", "confidence,label\n1,0\n", "must have a column for each class"),
-        ("a.csv", "", "must begin with a header"),
+        ("a.csv", "score,labels\n1,a\n", "say with --positive-class which class"),
+        ("a.csv", "", "must hold a table, it is empty"),
         ("a.csv", "probs_a,probs_b,labels\n", "must hold at least one row"),
         ("a.jsonl", '{"probs": [1, 0], "label": 0}\n{"probs": [1], "label": 0}\n', "line 2: `probs` must have the 2 classes of the first line"),
         ("a.jsonl", '{"probs": [1, 0], "label": 0}\n{"probs": [1, 0]}\n', "every line must have 'label', as the first has"),
@@ -303,7 +303,7 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.jsonl", "[1]\n", "line 1 must be a JSON object, got list"),
         ("a.jsonl", '{"probs": [1, "x"], "label": 0}\n', "`probs` must hold numbers only"),
         ("a.jsonl", '{"answer": 1}\n', "must have a column for each class, or one of lists named `logits` or `probs`; it has answer"),
-        ("a.bin", "what is this", "has no known format; those are npz, npy, safetensors, parquet, csv, tsv, jsonl"),
+        ("a.bin", "what is this", "has no known format; those are npz, eval, npy, safetensors, pt, parquet, csv, tsv, jsonl"),
     ],
 )  # fmt: skip
 def test_errors_say_what_is_wrong(tmp_path, name, content, words):
@@ -318,7 +318,8 @@ def test_shapes_that_do_not_fit(tmp_path):
             {"logits": LOGITS, "labels": LABELS[:3]},
             r"`labels` must have shape \(7,\), one for each row of `logits`, got \(3,\)",
         ),
-        ({"logits": LOGITS[0], "labels": LABELS}, r"`logits` must have shape \(N, K\).*got \(3,\)"),
+        ({"logits": LOGITS[0], "labels": LABELS}, r"`labels` must have shape \(3,\).*got \(7,\)"),
+        ({"logits": LOGITS[None], "labels": LABELS}, r"`logits` must have shape \(N, K\).*got \(1, 7, 3\)"),
         ({"logits": LOGITS[:0], "labels": LABELS[:0]}, "must hold at least one row"),
         ({"logits": LOGITS, "labels": LABELS + 0.5}, "labels must be class numbers or class names"),
         ({"logits": LOGITS, "labels": LABELS - 100}, "must be at least 0, got -100"),

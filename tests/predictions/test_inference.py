@@ -13,7 +13,8 @@ import torch
 
 from command_line import run
 from softkin import SoftkinError, predictions
-from softkin.predictions import Assumption, inference
+from softkin._core import checks
+from softkin.predictions import Assumption
 
 P = torch.softmax(2 * torch.randn(60, 4, generator=torch.Generator().manual_seed(4), dtype=torch.float64), 1)
 Z = 3 * torch.randn(60, 4, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
@@ -154,7 +155,7 @@ def test_labels_are_those_whose_values_fit(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "cells"),
-    [("age", AGES), ("score", [round(100 * p) for p in P[:, 0].tolist()]), ("confidence", columns(P)[0])],
+    [("age", AGES), ("score", [round(100 * p) for p in P[:, 0].tolist()])],
 )
 def test_not_every_number_beside_labels_0_and_1_is_a_score_of_class_1(tmp_path, name, cells):
     path = written(tmp_path / "a.csv", ["id", name, "label"], [list(range(60)), cells, [k % 2 for k in range(60)]])
@@ -213,9 +214,9 @@ def test_numbers_that_could_be_either_are_asked_about(tmp_path, scores):
 
 
 def test_rounding_is_half_a_unit_of_the_last_decimal_for_each_class():
-    assert inference.rounding(torch.tensor([[0.333, 0.333, 0.333]])) == pytest.approx(0.0015, abs=2e-6)
-    assert inference.rounding(torch.rand(9, 3, dtype=torch.float64)) == 0
-    assert inference.rounding(torch.eye(3)) == 0
+    assert checks.rounding(torch.tensor([[0.333, 0.333, 0.333]])) == pytest.approx(0.0015, abs=2e-6)
+    assert checks.rounding(torch.rand(9, 3, dtype=torch.float64)) == 0
+    assert checks.rounding(torch.eye(3)) == 0
 
 
 # Labels

@@ -230,3 +230,41 @@ def test_masked_entries_are_refused():
     with pytest.raises(ValueError, match="`labels` must hold a number everywhere, but 1 entries are masked"):
         Predictions(np.eye(2), labels)
     assert len(Predictions(np.ma.masked_array(np.eye(2)), np.ma.masked_array([0, 1]))) == 2
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_data_frames_are_read_as_files_are(tmp_path, library):
+    columns = {
+        "customer": ["u1", "u2", "u3"],
+        "probs_cat": [0.7, 0.2, 0.1],
+        "probs_dog": [0.2, 0.7, 0.1],
+        "probs_cow": [0.1, 0.1, 0.8],
+        "truth": ["cat", "cow", "cow"],
+    }
+    module = pytest.importorskip(library)
+    frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+    if library == "pandas":
+        frame = frame.set_index(module.Index([7, 8, 9]))
+    (tmp_path / "a.csv").write_text(
+        "\n".join(",".join(map(str, row)) for row in [columns, *zip(*columns.values(), strict=True)])
+    )
+    read, expected = predictions.from_dataframe(frame), predictions.load(tmp_path / "a.csv")
+    assert read.class_names == expected.class_names == ["cat", "dog", "cow"]
+    assert torch.equal(read.labels, expected.labels)
+    assert torch.allclose(read.probabilities, expected.probabilities)
+    bare = frame.drop_columns(["truth"]) if library == "pyarrow" else frame.drop(columns="truth") if library == "pandas" else frame.drop("truth")  # fmt: skip
+    assert torch.equal(predictions.from_dataframe(bare, labels=["cat", "cow", "cow"]).labels, expected.labels)
+    assert torch.equal(predictions.from_dataframe(bare, labels=frame["truth"]).labels, expected.labels)
+    with pytest.raises(SoftkinError, match="no `nothing`"):
+        predictions.from_dataframe(frame, label_column="nothing")
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_a_data_frame_of_a_binary_model():
+    pandas = pytest.importorskip("pandas")
+    read = predictions.from_dataframe(pandas.DataFrame({"y_true": [0, 1, 1], "y_prob": [0.1, 0.8, 0.4]}))
+    assert read.labels.tolist() == [0, 1, 1]
+    assert read.probabilities[:, 1].tolist() == [0.1, 0.8, 0.4]
+    with pytest.raises(SoftkinError, match="at least one row"):
+        predictions.from_dataframe(pandas.DataFrame({"y_true": [], "y_prob": []}))

@@ -80,7 +80,7 @@ def test_every_public_name_is_on_a_page(site):
     assert [name for name, origin in names if not {name, origin} & anchors] == []
     # What the pages speak of by its module, too, and nothing that is no name for users.
     spoken_of = {word for page in (ROOT / "docs").glob("*.md") for word in re.findall(r"`(predictions\.from_\w+)", page.read_text(encoding="utf-8"))}  # fmt: skip
-    assert spoken_of == {"predictions.from_trainer"}
+    assert spoken_of == {"predictions.from_trainer", "predictions.from_dataframe"}
     assert {f"softkin.{word}" for word in spoken_of} <= anchors
     assert not [anchor for anchor in anchors if anchor.endswith("__getattr__")]
 

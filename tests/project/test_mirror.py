@@ -8,11 +8,11 @@ ELSEWHERE = {
     "a package's front; the formulas lie in its modules": ["**/__init__.py", "**/__main__.py"],
     "a command: it parses and prints; tests/cli has what people type": ["cli/*.py"],
     "plumbing that everything uses, and that fails with everything": [
-        "_core/figures.py", "_core/modes.py", "_core/options.py", "_core/progress.py", "_core/randomness.py", "_core/workers.py",
+        "_core/assumption.py", "_core/figures.py", "_core/modes.py", "_core/options.py", "_core/progress.py", "_core/randomness.py", "_core/workers.py",
     ],
     "a format of files; _io/test_files, test_tables and tests/faults read and damage all of them": [
         "_io/numpy_files.py", "_io/arrow.py", "_io/footers.py", "_io/objects.py", "_io/parquet.py", "_io/roles.py",
-        "_io/separated.py", "word_vectors/vector_files.py",
+        "_io/separated.py", "_io/workbooks.py", "word_vectors/vector_files.py",
     ],
     "a format of data sets; lab/data/test_data, test_formats and test_safety read all of them alike": [
         "lab/data/archives.py", "lab/data/npz.py", "lab/data/published.py", "lab/data/cifar.py",
@@ -20,9 +20,10 @@ ELSEWHERE = {
         "lab/data/loading.py", "lab/data/given.py", "lab/data/source.py",
         "lab/data/labelled_tables.py", "lab/data/synsets.py",
     ],
-    "a format of predictions; predictions/test_formats and test_predictions read all of them alike": [
+    "a format of predictions; predictions/test_formats, test_corpus and test_predictions read all of them alike": [
         "predictions/arrays.py", "predictions/blocks.py", "predictions/collecting.py", "predictions/container.py",
-        "predictions/request.py", "predictions/reading.py", "predictions/score_tables.py",
+        "predictions/request.py", "predictions/reading.py", "predictions/score_tables.py", "predictions/sets.py",
+        "predictions/torch_files.py", "predictions/two_classes.py",
     ],
     "the form of a result, without arithmetic": [
         "calibrators/certificate.py", "evaluation/results.py", "lab/training/declaration.py",

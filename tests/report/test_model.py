@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from calibration_data import toy_predictions
-from softkin import SoftkinError, calibrators, metrics, report
+from softkin import SoftkinError, calibrators, decisions, metrics, report
 from softkin.calibrators.held_out import folds_of
 from softkin.predictions import Predictions
 from softkin.report import render
@@ -253,3 +253,33 @@ def test_the_page_names_no_address(data):
         "@import",
     ):
         assert forbidden not in page
+
+
+def test_pairs_have_a_page_with_groups_in_the_place_of_classes():
+    rng = np.random.default_rng(0)
+    s = rng.random(600)
+    right = rng.random(600) < s**1.5
+    names = np.where(rng.random(600) < 0.5, "small", "large").tolist()
+    read = Predictions.from_probabilities(
+        np.stack([1 - s, s], 1), right.astype(int), are_pairs=True, groups=names, name="judge"
+    )
+    page = report.build(read, resamples=100, abstain=0.3)
+    assert page["pairs"]
+    assert page["class_names"] == ["large", "small", "another answer"]
+    raw, *others = page["variants"]
+    assert raw["metrics"]["ece_hist"]["value"] == pytest.approx(metrics.ece_hist(s, right))
+    assert "ece_hist_output" not in raw["metrics"]
+    assert sum(raw["prediction"]["count"]) == 600
+    assert raw["classes"]["answered"] == [names.count("large"), names.count("small"), 0]
+    for place, name in enumerate(("large", "small")):
+        own = np.array(names) == name
+        assert raw["classes"]["right"][place] == right[own].sum()
+        assert raw["classes"]["score_sum"][place] == pytest.approx(s[own].sum(), abs=1e-5)
+    assert others[-1]["metrics"]["nll"]["value"] < raw["metrics"]["nll"]["value"]
+    chosen = decisions.select(s, right, risk=0.3).chosen
+    assert raw["abstention"]["rule"]["threshold"] == chosen.threshold
+    text = render.page(page)
+    assert "600 pairs of a confidence and an outcome" in text
+    assert "confidence, correct, _ = val.arrays()" in text
+    with pytest.raises(ValueError, match="no room for votes and weights"):
+        report.build(Predictions.from_probabilities(np.stack([1 - s, s], 1), right.astype(int), weights=s + 1))

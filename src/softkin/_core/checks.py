@@ -5,6 +5,7 @@ Every error is one sentence: the wrong argument, the allowed values, the given v
 
 import warnings
 from collections.abc import Mapping, Sequence, Set
+from numbers import Number
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,11 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softkin._core.assumption import Assumption
+from softkin._core.named_labels import texts_of
+
 Array: TypeAlias = Tensor | NDArray[Any]
 """The types that public functions accept as arrays of numbers."""
 
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch supports few operations on these dtypes
 MANY_CLASSES = 10**7  # a larger label is an id, not a class
+MOST_ROUNDING = 0.1  # that the sum of a row may be off because its numbers were rounded
 SYMMETRY_TOLERANCE = 1e-5  # relative to the largest entry: float32 distances differ by 1e-7, a wrong entry by far more
 
 
@@ -35,6 +40,8 @@ def as_tensor(values: Any, name: str) -> Tensor:
         array = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"`{name}` must be one array, but its parts differ in shape.") from error
+    if array.dtype.kind == "O" and array.size and all(isinstance(value, Number) for value in array.flat):
+        array = array.astype(np.float64)  # as a table of mixed columns holds its numbers
     if array.dtype.kind not in "biuf":
         raise TypeError(f"`{name}` must hold numbers, got an array of {array.dtype}.")
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
@@ -69,6 +76,10 @@ def on_device(tensor: Tensor, device: str | torch.device | None) -> Tensor:
 def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> Tensor:
     """``labels`` as int64 on their device, one per sample, each in 0 … K−1."""
     tensor = as_tensor(labels, "labels")
+    if tensor.ndim == 2 and tensor.shape == (num_samples, 1):
+        tensor = tensor[:, 0]
+    if (tensor.dtype == torch.bool and num_classes == 2) or _is_whole(tensor):
+        tensor = tensor.to(torch.int64)
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError(
             f"`labels` must be integers from 0 to K−1, got {tensor.dtype}; convert class names or one-hot rows first."
@@ -97,6 +108,11 @@ def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> T
     return tensor
 
 
+def _is_whole(labels: Tensor) -> bool:
+    """Whether floating-point labels are whole numbers, as a table with gaps makes of integers."""
+    return labels.is_floating_point() and labels.ndim == 1 and bool((labels == labels.floor()).all())
+
+
 def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
     """Refuse NaN and infinity; ``first_row`` is the position of ``values[0]`` in the caller's array."""
     if not values.is_floating_point() or len(values) == 0:
@@ -109,12 +125,13 @@ def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
         )
 
 
-def _rows_and_classes(tensor: Tensor, name: str, binary: str, least: int) -> None:
-    """Refuse shapes other than (N, K) with N ≥ ``least`` and K ≥ 2; ``binary`` advises on one score per row."""
-    if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
-        raise ValueError(
-            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; {binary}."
-        )
+def _one_score(tensor: Tensor) -> Tensor | None:
+    """(N,) scores if there is one for each sample, of the positive class of a binary model."""
+    return tensor if tensor.ndim == 1 else tensor[:, 0] if tensor.ndim == 2 and tensor.shape[1] == 1 else None
+
+
+def _rows_and_classes(tensor: Tensor, name: str, least: int) -> None:
+    """Refuse shapes other than (N, K) with N ≥ ``least`` and K ≥ 2."""
     if tensor.ndim != 2:
         raise ValueError(f"`{name}` must have shape (N, K), got {tuple(tensor.shape)}; flatten pixels or tokens first.")
     if tensor.shape[1] == 0:
@@ -126,17 +143,17 @@ def _rows_and_classes(tensor: Tensor, name: str, binary: str, least: int) -> Non
 def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -> Tensor:
     """``values`` as (N, K) floating-point probabilities with N ≥ ``least`` and K ≥ 2, on a device with float64.
 
+    (N,) or (N, 1) scores are those of class 1 of a binary model, and become two columns, 1 − s and s.
     Each row must be non-negative and sum to 1, to within 1e-3, or 1e-2 in half precision, which is the effect of
-    rounding (float16 keeps 11 bits, bfloat16 only 8). Values are not changed; invalid ones are refused with the likely
-    cause.
+    rounding (float16 keeps 11 bits, bfloat16 only 8). Rows that were rounded to a few decimals are divided by their
+    sums, with a warning. Other values are not changed; invalid ones are refused with the likely cause.
     """
     tensor = as_tensor(values, name)
-    _rows_and_classes(
-        tensor,
-        name,
-        "scores s of the positive class of a binary model become two columns with torch.stack([1 - s, s], dim=-1)",
-        least,
-    )
+    single = _one_score(tensor)
+    if single is not None and len(single):
+        single = unit_scores(single, "the probability of class 1 for each sample")
+        tensor = torch.stack([1 - single, single], dim=1)
+    _rows_and_classes(tensor, name, least)
     if tensor.device.type == "mps":  # MPS has no float64
         tensor = tensor.cpu()
     if not tensor.is_floating_point():
@@ -159,6 +176,13 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
         )
     row = int((sums - 1).abs().argmax())
     total = float(tensor[row].sum(dtype=torch.float64))
+    if abs(total - 1) <= rounding(tensor):
+        warnings.warn(
+            f"`{name}` were rounded: rows are divided by their sums, such as row {row}, which sums to {total:g}.",
+            Assumption,
+            stacklevel=4,
+        )
+        return tensor.to(torch.float64) / tensor.sum(dim=1, keepdim=True, dtype=torch.float64)
     raise ValueError(
         f"`{name}` must have rows that sum to 1, but row {row} sums to {total:g}; if these are logits, apply softmax "
         "first, if they are rounded, divide each row by its sum, if each class is a yes or no of its own "
@@ -166,23 +190,78 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
     )
 
 
+def rounding(values: Tensor) -> float:
+    """How far from 1 rows may sum because their numbers were rounded: half a unit of the last decimal for each class.
+
+    It is 0 for numbers that were not rounded to five decimals or fewer.
+    """
+    v = values.double()
+    for decimals in range(6):
+        scaled = v * 10**decimals
+        if float((scaled - scaled.round()).abs().max()) < 0.02:
+            return min(0.5 * v.shape[1] * 10.0**-decimals, MOST_ROUNDING) + 1e-6 if decimals else 0.0
+    return 0.0
+
+
 def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
-    """``values`` as (N, K) finite floating-point logits with N ≥ ``least`` and K ≥ 2."""
+    """``values`` as (N, K) finite floating-point logits with N ≥ ``least`` and K ≥ 2.
+
+    (N,) or (N, 1) logits are those of class 1 of a binary model, its log-odds, and become two columns, 0 and z.
+    """
     tensor = as_tensor(values, name)
     if tensor.dtype == torch.bool:
         raise TypeError(f"`{name}` must hold real numbers, got {tensor.dtype}.")
-    _rows_and_classes(
-        tensor,
-        name,
-        "logits z of the positive class of a binary model become two columns with torch.stack([0 * z, z], dim=-1)",
-        least,
-    )
+    single = _one_score(tensor)
+    if single is not None and len(single):
+        tensor = torch.stack([torch.zeros_like(single), single], dim=1)
+    _rows_and_classes(tensor, name, least)
     if not tensor.is_floating_point():
         tensor = tensor.to(torch.float64 if tensor.device.type != "mps" else torch.float32)
     is_half = tensor.dtype in (torch.float16, torch.bfloat16)
     wide = torch.float64 if is_half and tensor.device.type == "cpu" else None  # a float32 sum is five times as fast
     if not bool(torch.isfinite(tensor.sum(dtype=wide))):  # settles the usual case in one pass; it may also overflow
         finite(tensor, name)
+    return tensor
+
+
+def unit_scores(values: Tensor, what: str = "a probability for each sample") -> Tensor:
+    """(N,) or (N, 1) scores from 0 to 1 as (N,) floating-point numbers on a device with float64, N ≥ 1."""
+    s = values[:, 0] if values.ndim == 2 else values
+    s = s.cpu() if s.device.type == "mps" else s
+    s = s if s.is_floating_point() else s.to(torch.float64)
+    if len(s) == 0:
+        raise ValueError("`probabilities` must hold at least 1 sample, got 0.")
+    finite(s, "probabilities")
+    low, high = (float(end) for end in torch.aminmax(s))
+    if low < 0 or high > 1:
+        off = low if low < 0 else high
+        raise ValueError(
+            f"`probabilities` must be from 0 to 1, {what}, got {off:g}; if these are logits, apply sigmoid first."
+        )
+    return s
+
+
+def rows_are_distributions(values: Tensor) -> bool:
+    """Whether every row of (N, K) numbers sums to 1, to within the tolerance of ``probabilities``."""
+    half = values.dtype in (torch.float16, torch.bfloat16)
+    sums = values.sum(dim=1, dtype=torch.float32 if half else torch.float64)
+    return bool(((sums - 1).abs() <= (1e-2 if half else 1e-3)).all())
+
+
+def weights(values: Any, num_samples: int) -> Tensor:
+    """``sample_weight`` as (N,) float64 numbers of at least 0, not all 0."""
+    tensor = as_tensor(values, "sample_weight")
+    if tensor.shape != (num_samples,):
+        raise ValueError(
+            f"`sample_weight` must have shape ({num_samples},), one weight for each sample, got {tuple(tensor.shape)}."
+        )
+    tensor = (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
+    finite(tensor, "sample_weight")
+    if bool((tensor < 0).any()):
+        row = int((tensor < 0).nonzero()[0])
+        raise ValueError(f"`sample_weight` must not be negative, got {float(tensor[row]):g} at row {row}.")
+    if not bool((tensor > 0).any()):
+        raise ValueError("`sample_weight` must be above 0 somewhere, but every weight is 0.")
     return tensor
 
 
@@ -301,6 +380,8 @@ def at_least_zero(value: float, name: str) -> float:
 
 def count(value: int, name: str, *, least: int = 1, most: int | None = None) -> int:
     """An integer of at least ``least`` and, if given, at most ``most``."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"`{name}` must be a whole number, got {value!r}.")
     if value < least:
@@ -310,21 +391,31 @@ def count(value: int, name: str, *, least: int = 1, most: int | None = None) -> 
     return int(value)
 
 
-def in_order(names: Any) -> None:
-    """Refuse anything but a sequence of names whose order is that of the labels."""
+def in_order(names: Any) -> list[Any]:
+    """Names in the order of the labels: of a sequence, or of a mapping from numbers to names or from names to numbers.
+
+    Example:
+        >>> in_order({1: "dog", 0: "cat"}), in_order({"dog": 1, "cat": 0})
+        (['cat', 'dog'], ['cat', 'dog'])
+    """
+    if isinstance(names, Mapping):
+        for pairs in (names.items(), [(number, name) for name, number in names.items()]):
+            by_number = {int(number): name for number, name in pairs if str(number).isdigit()}
+            if len(by_number) == len(names) and sorted(by_number) == list(range(len(names))):
+                return [by_number[k] for k in range(len(names))]
     if isinstance(names, str):
         raise TypeError(f"`class_names` must be a list of names, got the single text {names!r}.")
     if isinstance(names, Mapping | Set):
         raise TypeError(
-            f"`class_names` must be a list in the order of the labels, got a {type(names).__name__}; "
-            "for a mapping from numbers to names, pass [names[k] for k in range(K)]."
+            f"`class_names` must be a list in the order of the labels, or a mapping from 0 … K−1 to names, got a "
+            f"{type(names).__name__}."
         )
+    return list(names)
 
 
 def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list[str]:
     """Class names as distinct, non-empty texts, one per class."""
-    in_order(names)
-    names = list(names)
+    names = [str(name) if isinstance(name, int | np.integer) else name for name in in_order(names)]
     for place, name in enumerate(names):
         if not isinstance(name, str):
             raise TypeError(f"`class_names` must hold text, got {name!r} at index {place}.")
@@ -379,7 +470,10 @@ def class_order(
 
 
 def group_numbers(groups: Array, num_classes: int, name: str) -> Tensor:
-    """(K,) group numbers 0 … G−1; every group must have a class."""
+    """(K,) group numbers 0 … G−1, or names of groups, which are numbered; every group must have a class."""
+    texts = texts_of(groups)
+    if texts is not None:
+        groups = np.unique(texts, return_inverse=True)[1]
     g = as_tensor(groups, name).cpu()
     if g.ndim != 1 or len(g) != num_classes:
         raise ValueError(f"`{name}` must have shape ({num_classes},), the group of each class, got {tuple(g.shape)}.")

@@ -1,13 +1,15 @@
-"""Rows that pyarrow holds: of CSV, of parquet, of any other format that it reads."""
+"""Rows that pyarrow holds: of CSV, of parquet, of any other format that it reads; and files of its own format."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softkin import SoftkinError
-from softkin._io.tables import ColumnKind
+from softkin._io import files
+from softkin._io.numpy_files import size_of
+from softkin._io.tables import ColumnKind, Table, named_once
 
 
 class ArrowRows:
@@ -84,6 +86,33 @@ class ArrowRows:
         return self._texts[column][1]
 
 
+def table_of(frame: Any, name: str = "the data frame") -> Table:
+    """A data frame of pandas, polars, pyarrow or any other library that speaks Arrow, as a table.
+
+    The row numbers of pandas are left out.
+    """
+    import pyarrow as pa
+
+    try:
+        if hasattr(frame, "iloc"):
+            columns = [str(column) for column in frame.columns]
+            named_once(columns, name)
+            held = pa.Table.from_pandas(frame.set_axis(columns, axis=1), preserve_index=False)
+        else:
+            held = frame if isinstance(frame, pa.Table) else pa.table(frame)
+    except (TypeError, ValueError, pa.ArrowInvalid) as error:
+        raise SoftkinError(f"{name} must be a table of numbers and texts: {str(error).splitlines()[0]}.") from None
+    named_once(held.schema.names, name)
+    if held.num_rows == 0:
+        raise SoftkinError(f"{name} must hold at least one row, it holds none.")
+
+    def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
+        for batch in held.select([*numbers, *beside]).to_batches(max_chunksize=rows):
+            yield ArrowRows(batch, name)
+
+    return Table(name, {column.name: kind_of(column.type) for column in held.schema}, read, held.num_rows)
+
+
 def kind_of(arrow_type: Any) -> ColumnKind:
     """The kind of a column of this type."""
     import pyarrow as pa
@@ -102,7 +131,7 @@ def is_text(arrow_type: Any) -> bool:
     import pyarrow as pa
 
     kind = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def cells_of(column: Any) -> tuple[list[Any], int]:
@@ -115,3 +144,36 @@ def cells_of(column: Any) -> tuple[list[Any], int]:
     lengths = [0 if text is None else len(text) for text in texts]
     values = [None if place is None else texts[place] for place in places]
     return values, sum(lengths[place] for place in places if place is not None)
+
+
+def open_arrow(file: IO[bytes], name: str) -> Table:
+    """A file of Arrow's own format, which Feather is too, or a stream of it."""
+    import pyarrow as pa
+
+    size = size_of(file)
+    is_file = file.read(6) == b"ARROW1"
+
+    def batches() -> Iterator[Any]:
+        file.seek(0)
+        if not is_file:
+            yield from pa.ipc.open_stream(file)
+            return
+        reader = pa.ipc.open_file(file)
+        for place in range(reader.num_record_batches):
+            yield reader.get_batch(place)
+
+    file.seek(0)
+    schema = (pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)).schema
+    named_once(schema.names, name)
+
+    def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
+        total = 0
+        for batch in batches():
+            batch.validate(full=True)  # a damaged offset would read outside the file
+            total += batch.nbytes
+            files.unpacked_within(size, total, name)
+            chosen = batch.select([*numbers, *beside])
+            for start in range(0, chosen.num_rows, rows):
+                yield ArrowRows(chosen.slice(start, rows), name)
+
+    return Table(name, {column.name: kind_of(column.type) for column in schema}, read, size=size)

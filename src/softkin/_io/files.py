@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from softkin import SoftkinError
+from softkin._core.assumption import Assumption as Assumption
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -55,6 +56,8 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
     try:
         for path, content in contents.items():
             target = replaceable(path)
+            if _unchanged(target, content):
+                continue
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 _sweep_once(target.parent)
@@ -229,16 +232,69 @@ def refuse_to_overwrite(*paths: str | Path | None, force: bool = False) -> None:
     for path in paths:
         if path is None:
             continue
-        if not force and os.path.lexists(path):
-            raise SoftkinError(f"{path} exists already; pass force=True (--force) to overwrite it.")
+        if not force and os.path.lexists(path) and Path(path).resolve() not in _GUARDED:
+            raise Exists(f"{path} exists already; pass force=True to overwrite it.")
         replaceable(Path(path))
 
 
+class Exists(SoftkinError, ValueError):
+    """A file that exists would be overwritten."""
+
+
+_GUARDED: dict[Path, bool] = {}
+"""Files that may be written again with the content that they have; whether that has happened"""
+
+
+def guard(*paths: str | Path | None, force: bool = False) -> None:
+    """Allow to write existing files only with the content that they have, until ``unguard``; with ``force`` any.
+
+    A command that is repeated then says that nothing changed. Call it before any work starts.
+
+    Raises:
+        SoftkinError: A path cannot be replaced.
+    """
+    for path in paths:
+        if path is None:
+            continue
+        replaceable(Path(path))
+        if not force and os.path.lexists(path):
+            if not _may_be_ours(Path(path)):
+                raise Exists(f"{path} exists already with another content; pass force=True to overwrite it.")
+            _GUARDED[Path(path).resolve()] = False
+
+
+def _may_be_ours(path: Path) -> bool:
+    """Whether a file begins as those of its suffix do; no work is done for a file that cannot be the same."""
+    with path.open("rb") as file:
+        start = file.read(2)
+    return start.startswith({".json": b"{", ".html": b"<", ".htm": b"<", ".npz": b"PK"}.get(path.suffix.lower(), b""))
+
+
+def unguard() -> None:
+    """Forget all guarded files."""
+    _GUARDED.clear()
+
+
+def was_same(path: str | Path) -> bool:
+    """Whether a guarded file was to be written with the content that it has."""
+    return _GUARDED.get(Path(path).resolve(), False)
+
+
+def _unchanged(path: Path, content: bytes | str) -> bool:
+    """Whether a guarded file has this content.
+
+    Raises:
+        SoftkinError: It is guarded and has another content.
+    """
+    if path.resolve() not in _GUARDED:
+        return False
+    if path.read_bytes() != (content.encode() if isinstance(content, str) else content):
+        raise Exists(f"{path} exists already with another content; pass force=True to overwrite it.")
+    _GUARDED[path.resolve()] = True
+    return True
+
+
 # Reading
-
-
-class Assumption(UserWarning):
-    """What was assumed about a file because it seemed obvious."""
 
 
 def expanded(path: str | Path) -> Path:

@@ -80,10 +80,10 @@ def open_jsonl(file: IO[bytes], name: str) -> Table:
 
 def open_json(file: IO[bytes], name: str) -> Table:
     """An array of objects, an array of rows of numbers, or one object whose keys hold lists of the same length."""
-    content = files.parse_json(file.read(), name, "JSON")
+    content = _as_lists(files.parse_json(file.read(), name, "JSON"))
     class_names: dict[str, list[str]] = {}
     if isinstance(content, dict) and content and all(isinstance(column, list) for column in content.values()):
-        class_names = {"": content.pop("class_names")} if "class_names" in content else {}
+        class_names = _class_names(content)
         content = _transposed(content, name)
     if not isinstance(content, list):
         raise SoftkinError(
@@ -96,9 +96,37 @@ def open_json(file: IO[bytes], name: str) -> Table:
         for place, row in enumerate(content):
             if not isinstance(row, dict):
                 raise SoftkinError(f"{name}, entry {place} must be a JSON object, got {type(row).__name__}.")
-            yield f"{name}, entry {place}", row, 0
+            yield f"{name}, entry {place}", _by_name(row), 0
 
     return _of_objects(objects, name, "entry", class_names, len(content))
+
+
+def _as_lists(content: Any) -> Any:
+    """An object in which pandas writes a table by column, by index or split, as an array of rows or as lists."""
+    if not isinstance(content, dict) or not content:
+        return content
+    values = list(content.values())
+    if set(content) >= {"columns", "data"} and isinstance(content["data"], list):
+        columns, rows = content["columns"], content["data"]
+        if isinstance(columns, list) and all(isinstance(row, list) and len(row) == len(columns) for row in rows):
+            return [dict(zip(map(str, columns), row, strict=True)) for row in rows]
+    if all(isinstance(value, dict) and value.keys() == values[0].keys() for value in values) and values[0]:
+        by_row = all(key.isdigit() for key in content) and not all(key.isdigit() for key in values[0])
+        return values if by_row else {key: list(value.values()) for key, value in content.items()}
+    return content
+
+
+def _class_names(content: dict[str, list[Any]]) -> dict[str, list[str]]:
+    """The names of the classes beside the lists of an object, which lose them."""
+    rows = max(map(len, content.values()))
+    for key in roles.CLASS_NAMES:
+        if key in content and (key == "class_names" or (len(content[key]) < rows and _are_texts(content[key]))):
+            return {"": content.pop(key)}
+    return {}
+
+
+def _are_texts(cells: Sequence[Any]) -> bool:
+    return bool(cells) and all(isinstance(cell, str) for cell in cells)
 
 
 def _transposed(columns: dict[str, list[Any]], name: str) -> list[dict[str, Any]]:
@@ -137,7 +165,19 @@ def _lines(file: IO[bytes], name: str) -> Iterator[Positioned]:
         content = files.parse_json(line, where, "JSON")
         if not isinstance(content, dict):
             raise SoftkinError(f"{where} must be a JSON object, got {type(content).__name__}.")
-        yield where, content, len(line)
+        yield where, _by_name(content), len(line)
+
+
+def _by_name(row: dict[str, Any]) -> dict[str, Any]:
+    """The object with each list of labels and scores, as pipelines answer, as scores by label."""
+    answers = {
+        key: {answer["label"]: answer["score"] for answer in sorted(cell, key=lambda answer: str(answer["label"]))}
+        for key, cell in row.items()
+        if isinstance(cell, list)
+        and cell
+        and all(isinstance(answer, dict) and answer.keys() == {"label", "score"} for answer in cell)
+    }
+    return {**row, **answers} if answers else row
 
 
 def _of_objects(

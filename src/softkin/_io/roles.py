@@ -14,7 +14,7 @@ from softkin._core.names import did_you_mean
 ScoreKind: TypeAlias = Literal["logits", "probs"]
 Role: TypeAlias = Literal[
     "index", "id", "label", "text", "image", "prediction", "outcome", "score", "weight", "group", "time", "part",
-    "parent", "child", "superclass", "answers",
+    "parent", "child", "superclass", "answers", "confidence", "votes",
 ]  # fmt: skip
 
 NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
@@ -23,7 +23,8 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "label": (
         "label", "labels", "fine_label", "label_ids", "label_id", "targets", "target", "y_true", "true_label", "truth",
         "ground_truth", "gold", "gold_label", "true_class", "y", "class", "class_name", "class_label", "intent",
-        "category", "actual", "annotation",
+        "category", "actual", "annotation", "expected", "answer", "actual_class", "actual_label", "correct_label",
+        "correct_class", "true_category", "y_test", "label_name",
     ),
     "text": (
         "text", "texts", "sentence", "utterance", "query", "question", "review", "content", "comment", "message",
@@ -32,10 +33,13 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "image": ("image", "img", "images", "picture", "photo"),
     "prediction": (
         "prediction", "predictions", "pred", "preds", "predicted", "predicted_label", "pred_label", "predicted_class",
-        "pred_class", "y_pred", "y_hat", "yhat", "argmax",
+        "pred_class", "y_pred", "y_hat", "yhat", "argmax", "guess", "guessed", "top1", "winner",
     ),
-    "outcome": ("correct", "is_correct", "outcome", "right", "hit"),
-    "score": ("score", "scores", "y_score", "y_scores", "y_prob", "y_proba", "y_probs", "confidence"),
+    "outcome": ("correct", "is_correct", "outcome", "right", "hit", "was_correct", "is_right", "grade"),
+    "score": (
+        "score", "scores", "y_score", "y_scores", "y_prob", "y_proba", "y_probs", "y_pred_proba", "y_pred_prob",
+        "pred_prob", "pred_proba", "predicted_probability", "p", "confidence", "max_prob", "max_probability",
+    ),
     "weight": ("weight", "weights", "sample_weight", "sample_weights"),
     "group": ("group", "groups", "site", "sex", "gender", "device", "model", "annotator"),
     "time": ("time", "date", "datetime", "timestamp", "day", "month", "year"),
@@ -43,6 +47,8 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "parent": ("parent",),
     "child": ("child",),
     "superclass": ("superclass", "super_class", "coarse_label", "superclasses", "group"),
+    "confidence": ("confidence", "confidences", "conf", "certainty", "answer_confidence", "model_confidence"),
+    "votes": ("votes", "counts", "soft_labels", "vote_counts", "annotations", "label_distribution"),
     "answers": ("top_logprobs", "logprobs", "log_probs", "log_probabilities"),
 }  # fmt: skip
 KINDS: dict[ScoreKind, tuple[str, ...]] = {
@@ -50,11 +56,18 @@ KINDS: dict[ScoreKind, tuple[str, ...]] = {
     "probs": ("probs", "prob", "probabilities", "probability", "proba"),
 }
 """Words that say what scores are"""
-WEAK_PREFIXES: dict[str, ScoreKind | None] = {"p": "probs", "score": None, "scores": None, "output": None}
-"""Prefixes of class columns that several columns must share to count"""
+WEAK_WORDS: dict[str, ScoreKind | None] = {
+    "p": "probs", "softmax": "probs", "score": None, "scores": None, "output": None, "conf": None, "confidence": None,
+    "pred": None, "preds": None, "prediction": None, "class": None, "z": None,
+}  # fmt: skip
+"""Words of class columns that several columns must share to count"""
+CLASS_NAMES = ("class_names", "classes", "label_names", "target_names", "categories", "names")
+"""What the names of all classes are called where a file holds them apart from the scores"""
 
 _STRONG = "|".join(word for words in KINDS.values() for word in words)
-_PREFIXED = re.compile(rf"({_STRONG}|{'|'.join(WEAK_PREFIXES)})[ _.:/\[-]+(.+?)\]?", re.IGNORECASE | re.DOTALL)
+_ANY = f"(?:y_(?:pred_)?)?(?:{_STRONG}|{'|'.join(WEAK_WORDS)})"
+_PREFIXED = re.compile(rf"({_ANY})(?:[ _.:/\[(-]+(.+?)[\])]?|(\d+))", re.IGNORECASE | re.DOTALL)
+_SUFFIXED = re.compile(rf"(.+?)[ _.:/\[(-]+({_ANY})[\])]?", re.IGNORECASE | re.DOTALL)
 
 
 def plain(name: str) -> str:
@@ -76,6 +89,17 @@ def spelling(name: Any) -> str:
     """
     text = re.sub(r"[\s_-]+", " ", str(name)).strip().casefold()
     return text.removesuffix(".0") if re.fullmatch(r"\d+\.0", text) else text
+
+
+def unpointed(name: Any) -> str:
+    """A name as text; a whole number that became a float loses its point.
+
+    Example:
+        >>> unpointed(3.0), unpointed("a ")
+        ('3', 'a')
+    """
+    text = str(name).strip()
+    return text.removesuffix(".0") if re.fullmatch(r"-?\d+\.0", text) else text
 
 
 def find(columns: Iterable[str], role: Role) -> str | None:
@@ -127,16 +151,30 @@ def kind_in_words(text: str) -> ScoreKind | None:
 
 
 def class_of(column: str) -> tuple[str, str] | None:
-    """(prefix, class name) of a column of scores such as ``probs_cat``; None if its name has no such prefix.
+    """(word, class name) of a column of scores such as ``probs_cat`` or ``cat_prob``; None if it has no such word.
+
+    A word behind the name is told from one before it by a leading blank.
 
     Example:
-        >>> class_of("probs_cat"), class_of("logits[3]"), class_of("cat")
-        (('probs', 'cat'), ('logits', '3'), None)
+        >>> class_of("probs_cat"), class_of("logits[3]"), class_of("p0"), class_of("cat")
+        (('probs', 'cat'), ('logits', '3'), ('p', '0'), None)
+        >>> class_of("cat_prob")
+        (' prob', 'cat')
     """
+    if role_of(column) is not None:
+        return None
     match = _PREFIXED.fullmatch(column)
-    return None if match is None else (match[1].lower(), match[2])
+    if match is not None:
+        return match[1].lower(), match[2] or match[3]
+    match = _SUFFIXED.fullmatch(column)
+    return None if match is None else (f" {match[2].lower()}", match[1])
 
 
-def kind_of_prefix(prefix: str) -> ScoreKind | None:
-    """The kind of scores that the prefix of a class column states."""
-    return WEAK_PREFIXES[prefix] if prefix in WEAK_PREFIXES else kind_in_words(prefix)
+def is_weak(word: str) -> bool:
+    """Whether a word of ``class_of`` counts only if several columns share it."""
+    return word.startswith(" ") or kind_in_words(word) is None
+
+
+def kind_of_word(word: str) -> ScoreKind | None:
+    """The kind of scores that the word of a class column states."""
+    return kind_in_words(word) or WEAK_WORDS.get(word.strip())

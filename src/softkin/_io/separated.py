@@ -1,21 +1,27 @@
-"""Tables of separated values: delimiter, encoding and decimal mark are found out from the first lines."""
+"""Tables of separated values: delimiter, encoding, header and decimal mark are found out from the first lines."""
 
 import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import IO, Any
 
 from softkin import SoftkinError
 from softkin._io import escape, roles
 from softkin._io.arrow import ArrowRows
-from softkin._io.tables import EMPTY, HEAD, LINE, ColumnKind, Table, delimiter_of, encoding_of, named_once, start_of
+from softkin._io.tables import EMPTY, HEAD, LINE, ColumnKind, Table, delimiter_of, encoding_of, named_once
 
 BLOCK = 2**22  # bytes parsed at a time
 SAMPLED = 2**20  # letters that are looked at to tell numbers from texts
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+|inf|infinity)([eE][+-]?\d+)?\s*", re.IGNORECASE)
-_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*%?\s*")
+_THOUSANDS = {
+    ".": re.compile(r"\s*[+-]?\d{1,3}([, '\u00a0\u202f]\d{3})+(\.\d+)?\s*"),
+    ",": re.compile(r"\s*[+-]?\d{1,3}([. '\u00a0\u202f]\d{3})+(,\d+)?\s*"),
+}
+"""Numbers whose thousands are marked, by the decimal mark"""
 
 
 class _Separated(ArrowRows):
@@ -31,82 +37,172 @@ class _Separated(ArrowRows):
 
 
 def open_csv(file: IO[bytes], name: str) -> Table:
-    """Values separated by commas, semicolons, tabs or bars, below a header."""
+    """Values separated by commas, semicolons, tabs or bars, usually below a header."""
     return _opened(file, name, ",")
 
 
 def open_tsv(file: IO[bytes], name: str) -> Table:
-    """Values separated by tabs, below a header."""
+    """Values separated by tabs, usually below a header."""
     return _opened(file, name, "\t")
 
 
+@dataclass(frozen=True)
+class Opening:
+    """What the first lines of a file show."""
+
+    encoding: str
+    delimiter: str
+    header: list[str]
+    skipped: int
+    """Lines above the first row: remarks and the header"""
+    sample: list[list[str]]
+    """The cells of the first rows"""
+    has_header: bool
+
+
 def _opened(file: IO[bytes], name: str, usual: str) -> Table:
-    encoding = encoding_of(start_of(file))
-    delimiter, header, header_lines, sample = _sampled(file, encoding, usual)
-    if not header or all(_NUMBER.fullmatch(column) for column in header):
-        raise SoftkinError(f"{name} must begin with a header that names its columns, got {', '.join(header[:5])!r}.")
+    found = _sampled(file, usual)
+    header, sample, encoding = found.header, found.sample, found.encoding
+    if not header:
+        raise SoftkinError(f"{name} must hold a table, it is empty.")
     named_once(header, name)
     cells = [cell for line in sample for cell in line]
     commas = any(map(_COMMA.fullmatch, cells)) and not any("." in cell and _NUMBER.fullmatch(cell) for cell in cells)
     point = "," if commas else "."
-    columns = {
-        column: _kind(column, [line[k] for line in sample if k < len(line)], point) for k, column in enumerate(header)
-    }
+    below = {column: [line[k] for line in sample if k < len(line)] for k, column in enumerate(header)}
+    columns = {column: _kind(column, below[column], point) for column in header}
+    marked = [c for c in header if columns[c] == "number" and any(_is_marked(cell, point) for cell in below[c])]
 
     def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
         has_texts = "text" in columns.values()
-        types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(beside, pa.string())
+        loose = [column for column in numbers if column in marked]
+        types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys([*loose, *beside], pa.string())
         file.seek(0)
         reader = pa_csv.open_csv(
             file,
             pa_csv.ReadOptions(
                 column_names=header,
-                skip_rows=header_lines,
+                skip_rows=found.skipped,
                 block_size=LINE if has_texts else BLOCK,
                 use_threads=False,
                 encoding="utf8" if encoding == "utf-8-sig" else encoding,
             ),
-            pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=has_texts),
+            pa_csv.ParseOptions(delimiter=found.delimiter, newlines_in_values=has_texts),
             pa_csv.ConvertOptions(column_types=types, include_columns=list(types), decimal_point=point),
         )
         for batch in reader:
+            for column in loose:
+                place = batch.schema.get_field_index(column)
+                batch = batch.set_column(place, column, _unmarked(batch.column(place), point))
             for start in range(0, batch.num_rows, rows):
                 yield _Separated(batch.slice(start, rows), name)
 
     def sampled(wanted: Sequence[str]) -> dict[str, list[Any]]:
-        place = {column: k for k, column in enumerate(header)}
-        return {
-            column: [_cell(line[place[column]], columns[column], point) for line in sample if place[column] < len(line)]
-            for column in wanted
-        }
+        return {column: [_cell(cell, columns[column], point) for cell in below[column]] for column in wanted}
 
-    return Table(name, columns, read, sample=sampled)
+    assumed = []
+    if not found.has_header:
+        assumed.append(f"{name} has no header; its columns are called by their places, {header[0]} to {header[-1]}.")
+    if encoding == "cp1252":
+        assumed.append(f"{name} is not UTF-8 and is read as Windows-1252.")
+    return Table(name, columns, read, sample=sampled, has_header=found.has_header, assumed=tuple(assumed))
 
 
-def _sampled(file: IO[bytes], encoding: str, usual: str) -> tuple[str, list[str], int, list[list[str]]]:
-    """The delimiter, the header, the number of its lines, and the cells of the first rows."""
+def _sampled(file: IO[bytes], usual: str) -> Opening:
+    """What separates the cells, the header, and the first rows."""
+    encoding = encoding_of(file.read(SAMPLED))
+    file.seek(0)
     text = io.TextIOWrapper(file, encoding=encoding, newline="")
     sample: list[list[str]] = []
     try:
-        first = text.readline(LINE)
+        above, delimiter, is_remark = _above(text, usual)
         text.seek(0)
-        delimiter = delimiter_of(first, usual)
+        for _ in range(above):
+            text.readline(LINE)
         lines = csv.reader(iter(lambda: text.readline(LINE), ""), delimiter=delimiter)
         header = [column.strip() for column in next(lines, [])]
-        header_lines, letters = lines.line_num, 0
+        if is_remark:
+            header[0] = header[0].lstrip("# ")
+        skipped, letters = above + lines.line_num, 0
         try:
             while len(sample) < HEAD and letters < SAMPLED and (line := next(lines, None)) is not None:
-                sample.append(line)
+                if line:
+                    sample.append(line)
                 letters += sum(map(len, line))
         except csv.Error:  # a very long cell; what was read suffices
             pass
     finally:
         text.detach()  # closing the wrapper would close the file
         file.seek(0)
-    return delimiter, header, header_lines, sample
+    has_header = not header or _is_header(header, sample)
+    if not has_header:
+        sample, skipped = [header, *sample], above
+        header = [f"column {place}" for place in range(1, len(header) + 1)]
+    return Opening(encoding, delimiter, header, skipped, sample, has_header)
+
+
+def _above(text: IO[str], usual: str) -> tuple[int, str, bool]:
+    """The number of lines above the table, what separates its cells, and whether its header begins with "#".
+
+    Empty lines, remarks and the line "sep=;" stand above tables. A remark with as many cells as the next line is the
+    header, as ``numpy.savetxt`` writes it.
+    """
+    above, stated = 0, None
+    while (line := text.readline(LINE)) and above < HEAD:
+        plain = line.strip()
+        if plain.lower().startswith("sep=") and len(plain) == 5:
+            stated = plain[4]
+        elif plain.startswith("#"):
+            following = text.readline(LINE)
+            delimiter = stated or delimiter_of(following, usual)
+            if following.count(delimiter) == line.count(delimiter) > 0 and not following.startswith("#"):
+                return above, delimiter, True
+            if following and not following.startswith("#") and following.strip():
+                return above + 1, delimiter, False
+            above += 1  # the following line is empty or a remark too
+        elif plain:
+            return above, stated or delimiter_of(line, usual), False
+        above += 1
+    return above, stated or usual, False
+
+
+def _is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line names columns: no name is a fraction, and whole numbers count the columns from 0 or 1."""
+    there = [cell for cell in first if cell.strip()]
+    numbers = [cell for cell in there if _NUMBER.fullmatch(cell.replace(",", ".")) or _COMMA.fullmatch(cell)]
+    if any(not cell.strip().isdigit() for cell in numbers):
+        return False
+    if len(numbers) < len(there):
+        return True
+    counted = [int(cell) for cell in numbers]
+    fractions = any("." in cell or "," in cell for row in rows for cell in row)
+    return fractions and counted in ([*range(len(there))], [*range(1, len(there) + 1)])
+
+
+def _is_marked(cell: str, point: str) -> bool:
+    """Whether a number is written with a percent sign or with marked thousands."""
+    return cell.strip().endswith("%") or _THOUSANDS[point].fullmatch(cell) is not None
+
+
+def _plain(cell: str, point: str) -> str:
+    """A number as Python writes it; percent become fractions."""
+    percent = cell.strip().endswith("%")
+    cell = cell.strip().removesuffix("%").strip()
+    if _THOUSANDS[point].fullmatch(cell):
+        cell = re.sub(r"[ '\u00a0\u202f]", "", cell).replace("," if point == "." else ".", "")
+    cell = cell.replace(point, ".")
+    return repr(float(cell) / 100) if percent and _NUMBER.fullmatch(cell) else cell
+
+
+def _unmarked(column: Any, point: str) -> Any:
+    """A column of texts as numbers, without percent signs and marks of thousands."""
+    import pyarrow as pa
+
+    cells = [None if cell is None or cell.strip() in EMPTY else _plain(cell, point) for cell in column.to_pylist()]
+    return pa.array(cells, pa.string()).cast(pa.float64())
 
 
 def _kind(column: str, cells: Sequence[str], point: str) -> ColumnKind:
@@ -114,7 +210,7 @@ def _kind(column: str, cells: Sequence[str], point: str) -> ColumnKind:
     there = [cell for cell in cells if cell.strip() not in EMPTY]
     if not there:
         return "text" if roles.role_of(column) == "text" else "number"
-    numbers = sum(_NUMBER.fullmatch(cell.replace(point, ".")) is not None for cell in there)
+    numbers = sum(_NUMBER.fullmatch(_plain(cell, point)) is not None for cell in there)
     return "number" if 2 * numbers > len(there) else "text"
 
 
@@ -122,5 +218,5 @@ def _cell(cell: str, kind: ColumnKind, point: str) -> float | str | None:
     """A cell of the sample as ``ArrowRows.cells`` would give it."""
     if kind == "text":
         return escape.from_csv_cell(cell) or None
-    number = cell.replace(point, ".")
+    number = _plain(cell, point)
     return float(number) if _NUMBER.fullmatch(number) else None

@@ -5,11 +5,14 @@ and matrices are functions of a ``Table``, so a format that is registered here w
 mean is decided by their names in ``roles``. This module imports nothing heavy: the command line lists its formats.
 """
 
+import codecs
 import csv
 import gzip
 import io
+import re
 import sys
 import tempfile
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +37,7 @@ LINE = 2**26  # maximum bytes per line of text: the maximum number of classes at
 SPOOLED = 2**26  # bytes of standard input and unpacked files that are kept in memory; more go to disk
 EMPTY = ("", "#N/A", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "None")  # cells that hold nothing
 DELIMITERS = (",", "\t", ";", "|")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # bytes that no text holds
 
 
 class Rows(Protocol):
@@ -76,6 +80,10 @@ class Table:
     """The names of the classes by the column that numbers them, as Hugging Face keeps them; "" is any column"""
     sample: Callable[[Sequence[str]], dict[str, list[Any]]] | None = None
     """The cells of the first rows, where opening the table has read them already"""
+    has_header: bool = True
+    """Whether the file names its columns; if not, they are called "column 1" and so on"""
+    assumed: tuple[str, ...] = ()
+    """What was inferred about the file itself, a sentence each"""
 
     def of_kind(self, *kinds: ColumnKind) -> list[str]:
         """The columns of these kinds, in order."""
@@ -132,6 +140,8 @@ FORMATS.add("csv", Format((".csv",), "softkin._io.separated:open_csv"))
 FORMATS.add("tsv", Format((".tsv", ".tab"), "softkin._io.separated:open_tsv"))
 FORMATS.add("jsonl", Format((".jsonl", ".ndjson"), "softkin._io.objects:open_jsonl"))
 FORMATS.add("json", Format((".json",), "softkin._io.objects:open_json"))
+FORMATS.add("arrow", Format((".feather", ".arrow", ".ipc"), "softkin._io.arrow:open_arrow", b"ARROW1"))
+FORMATS.add("xlsx", Format((".xlsx", ".xlsm"), "softkin._io.workbooks:open_xlsx"))
 
 
 def suffix_of(path: str | Path) -> str:
@@ -181,6 +191,8 @@ def open_table(path: str | Path, *, what: str = "a table") -> Table:
         file.close()
         raise
     weakref.finalize(opened, file.close)
+    for sentence in opened.assumed:
+        warnings.warn(sentence, files.Assumption, stacklevel=2)
     return opened
 
 
@@ -248,8 +260,14 @@ def _spooled(stream: Any, name: str, what: str, packed: int | None = None) -> IO
 
 
 def encoding_of(start: bytes) -> str:
-    """UTF-16 where a file begins with its mark, else UTF-8, with or without a mark."""
-    return "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    """UTF-16 where a file begins with its mark; else UTF-8, with or without a mark; where that is impossible cp1252."""
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)  # the last letter may be cut
+    except UnicodeDecodeError:
+        return "utf-8-sig" if _CONTROL.search(start) else "cp1252"
+    return "utf-8-sig"
 
 
 def delimiter_of(line: str, usual: str = ",") -> str:
@@ -263,7 +281,8 @@ def read_text(path: str | Path, what: str) -> str:
     """The text of a small file in UTF-8 or UTF-16."""
     with files.reading(path, "UTF-8 text", hint="save it in that encoding"):
         content = files.read_bytes(path, what)
-        return content.decode(encoding_of(content))
+        encoding = encoding_of(content)
+        return content.decode("utf-8" if encoding == "cp1252" else encoding)  # refused: nobody could be told
 
 
 def read_lines(path: str | Path, what: str) -> list[tuple[int, str]]:

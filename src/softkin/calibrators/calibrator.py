@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin._core.named_labels import numbered
 from softkin._core.names import Registry
 from softkin.calibrators import zeros
 from softkin.calibrators.certificate import Certificate, HeldOut, Solution
 from softkin.calibrators.fitted import Fitted, Formula, is_tracing
-from softkin.calibrators.held_out import as_logits, cross_fit, labelled_logits
+from softkin.calibrators.held_out import as_logits, cross_fit, labelled_logits, rows_of, two_columns
 
 REGISTRY: "Registry[type[Calibrator]]" = Registry("calibrator")
 """Every named calibrator class, in the order of their definition"""
@@ -58,6 +59,8 @@ class Calibrator(Fitted[Tensor]):
     """The value that replaces a probability of 0; None if the fit had logits"""
     fell_back_: bool
     """Whether ``certify`` replaced the map by the identity"""
+    single_: bool = False
+    """Whether it was fitted on one score for each sample"""
 
     def __init_subclass__(
         cls,
@@ -104,29 +107,44 @@ class Calibrator(Fitted[Tensor]):
         floor: float | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
         class_names: Sequence[str] | None = None,
+        sample_weight: Array | None = None,
+        ignore_index: int | None = None,
     ) -> Self:
         """Fit on held-out samples, and set ``certificate_``.
 
         Args:
-            logits: (N, K), or probabilities with ``from_probabilities=True``.
-            labels: (N,) classes 0 … K−1. A class may be absent.
+            logits: (N, K), or probabilities with ``from_probabilities=True``. One score for each sample, (N,) or
+                (N, 1), is that of a binary model, or the confidence of pairs. (N, K, …) are pixels or tokens.
+            labels: (N,) classes 0 … K−1, or texts: the names of a data frame's columns, or all classes in alphabetical
+                order. A class may be absent. For one score 0 and 1, or booleans; (N, …) for pixels. (N, K) are votes
+                or soft labels: a row counts for each class by its share.
             from_probabilities: Whether ``logits`` are probabilities.
             floor: The value that replaces a probability of 0. None: estimated, with a warning that counts the zeros.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and later evaluations on any of
                 them cause a warning: a calibrator looks too good on samples that it was fitted on.
             class_names: Names of the classes, kept with the calibrator, also in files (``aligned``).
+            sample_weight: (N,) weights of the samples, for the calibrators whose ``takes_weights`` is true.
+            ignore_index: A label of rows to leave out, such as 255 for pixels of no class.
         """
-        z, floor = as_logits(logits, from_probabilities, floor, labels, least=1)
-        self.floor_, self.fell_back_ = floor, False
+        labels, named = numbered(labels, logits, class_names)
+        class_names = named if class_names is None else class_names
+        given = rows_of(logits, labels, from_probabilities, sample_weight, ignore_index)
+        if given.rows is not None and sample_ids is not None:
+            known = list(sample_ids)
+            sample_ids = [known[row] for row in given.rows.tolist()]
+        z, floor = as_logits(given.values, from_probabilities, floor, given.labels, least=1)
+        self.floor_, self.fell_back_, self.single_ = floor, False, given.single
         source: Literal["logits", "probabilities"] = "probabilities" if from_probabilities else "logits"
-        self.fit_to(z, labels, source=source, sample_ids=sample_ids, class_names=class_names)
+        self.fit_to(
+            z, given.labels, source=source, sample_ids=sample_ids, class_names=class_names, weights=given.weights
+        )
         if not self.certificate_.converged:
             warnings.warn(f"{type(self).__name__} did not converge: {self.certificate_}", stacklevel=3)
         return self
 
-    def conclude(self, rows: Tensor, labels: Tensor, end: Solution) -> None:
+    def conclude(self, rows: Tensor, labels: Tensor, end: Solution, weights: Tensor | None = None) -> None:
         """Set the certificate."""
-        before, after, changed = self._compare(rows, labels, end)
+        before, after, changed = self._compare(rows, labels, end, weights)
         self.certificate_ = Certificate(
             method=type(self).__name__,
             num_samples=len(rows),
@@ -141,13 +159,16 @@ class Calibrator(Fitted[Tensor]):
             notes=end.notes,
         )
 
-    def _compare(self, z: Tensor, y: Tensor, end: Solution) -> tuple[float, float, float]:
+    def _compare(
+        self, z: Tensor, y: Tensor, end: Solution, weights: Tensor | None = None
+    ) -> tuple[float, float, float]:
         """NLL before and after, and the share of rows whose winning class changed."""
         if end.nll is not None and end.argmax_kept:
             return *end.nll, 0.0
         p = self.answer(z) if end.probabilities is None else end.probabilities
-        before = float((z.logsumexp(dim=1) - z.gather(1, y[:, None])[:, 0]).mean())
-        after = -float(p.gather(1, y[:, None]).log().mean()) + 0.0  # not −0
+        w = 1.0 if weights is None else weights
+        before = float((w * (z.logsumexp(dim=1) - z.gather(1, y[:, None])[:, 0])).mean())
+        after = -float((w * p.gather(1, y[:, None])[:, 0].log()).mean()) + 0.0  # not −0
         # A tie with the winner is no change: rounding may make two scores equal.
         was = torch.from_numpy(z.numpy().argmax(axis=1))[:, None]  # torch's takes ten times as long on the CPU
         changed = float((p.gather(1, was)[:, 0] < p.amax(dim=1)).double().mean())
@@ -164,7 +185,8 @@ class Calibrator(Fitted[Tensor]):
     ) -> Any:
         """Calibrated probabilities (N, K): numpy for numpy, torch for torch, on the same device.
 
-        Their dtype is that of ``logits``, but at least float32: rows in half precision would not sum to 1.
+        One score for each sample, (N,) or (N, 1), becomes one calibrated score, and (N, K, …) keeps its shape. Their
+        dtype is that of ``logits``, but at least float32: rows in half precision would not sum to 1.
 
         Args:
             logits: (N, K), or probabilities with ``from_probabilities=True``.
@@ -174,6 +196,9 @@ class Calibrator(Fitted[Tensor]):
             sample_ids: If the fit had ids too, a warning counts the samples that are in both.
         """
         self.check_fitted()
+        values = checks.as_tensor(logits, "logits")
+        if values.ndim != 2 or values.shape[1] == 1:
+            return self._of_other_shape(values, logits, from_probabilities, floor, sample_ids)
         z, _ = as_logits(logits, from_probabilities, self.floor_ if floor is None and from_probabilities else floor)
         self.check_rows(z, sample_ids)
         kind = "probabilities" if from_probabilities else "logits"
@@ -187,6 +212,24 @@ class Calibrator(Fitted[Tensor]):
         p = given.cpu().double() if as_given else self.answers(z)
         is_narrow = given.dtype in (torch.float16, torch.bfloat16, torch.float32)
         return checks.like(p.to(torch.float32) if is_narrow else p, logits)
+
+    def _of_other_shape(
+        self, values: Tensor, given: Array, from_probabilities: bool, floor: float | None, sample_ids: Any
+    ) -> Any:
+        """``predict_proba`` of one score a sample, or of pixels, an image at a time."""
+        if values.ndim <= 2:
+            two = two_columns(values.reshape(-1), from_probabilities)
+            p = self.predict_proba(two, from_probabilities=from_probabilities, floor=floor, sample_ids=sample_ids)
+            return checks.like(p[:, 1].reshape(values.shape).cpu(), given)
+        if sample_ids is not None:
+            raise ValueError("`sample_ids` must be left out with pixels or tokens, which are many rows a sample.")
+        k = values.shape[1]
+        parts = []
+        for image in values:
+            rows = image.reshape(k, -1).T
+            p = self.predict_proba(rows, from_probabilities=from_probabilities, floor=floor)
+            parts.append(p.T.reshape(image.shape).cpu())
+        return checks.like(torch.stack(parts), given)
 
     def answers(self, rows: Tensor) -> Tensor:
         """Probabilities (N, K) of (N, K) float64 logits; uncalibrated if the calibrator fell back to the identity."""
@@ -228,6 +271,10 @@ class Calibrator(Fitted[Tensor]):
             self.fit(logits, labels, from_probabilities=from_probabilities, floor=floor)
         if from_probabilities and floor is None:
             floor = self.floor_
+        values = checks.as_tensor(logits, "logits")
+        if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1):
+            given = rows_of(logits, labels, from_probabilities)
+            logits, labels = given.values, given.labels
         z, y, _ = labelled_logits(logits, labels, from_probabilities, floor, least=2)
         before = torch.softmax(z, dim=1)
         source = before if from_probabilities else z
@@ -433,7 +480,7 @@ class Composed(Calibrator):
     def fit_rows(self, rows: Tensor, labels: Tensor) -> Solution:
         floors: list[float] = []
         for step in self.steps:
-            step.fit(rows, labels)
+            step.fit(rows[:, 1] - rows[:, 0] if self.single_ else rows, labels)
             p = step.answer(rows)
             floors.append(zeros.floor_of(p, labels).value)
             rows = zeros.logarithms(p, floors[-1])

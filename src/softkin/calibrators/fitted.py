@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from softkin import SoftkinError, __version__
-from softkin._core import checks
+from softkin._core import checks, notebooks, threads
 from softkin._core.checks import Array
 from softkin._core.names import Registry, did_you_mean
 from softkin._io import bundles, files
@@ -69,6 +69,8 @@ class Fitted(ABC, Generic[R]):
     """All named classes of its kind, in the order of their definition"""
     overlap_means: ClassVar[str]
     """The consequence of rows that it was fitted on being among new ones, for the warning"""
+    takes_weights: ClassVar[bool] = False
+    """Whether ``fit_rows`` takes (N,) weights of the rows, with the mean 1, as its third argument"""
     kept: ClassVar[tuple[str, ...]] = ()
     """The attributes that the fit sets and ``save`` writes: tensors, numbers, texts, None"""
 
@@ -115,7 +117,7 @@ class Fitted(ABC, Generic[R]):
         """What ``predict`` answers for checked rows, if that differs from ``answer``."""
         return self.answer(rows)
 
-    def conclude(self, rows: R, labels: Tensor, end: Any) -> None:
+    def conclude(self, rows: R, labels: Tensor, end: Any, weights: Tensor | None = None) -> None:
         """Finish a fit; ``end`` is what ``fit_rows`` returned."""
 
     @abstractmethod
@@ -132,17 +134,25 @@ class Fitted(ABC, Generic[R]):
         source: Source,
         sample_ids: Sequence[Any] | Array | None,
         class_names: Sequence[str] | None,
+        weights: Tensor | None = None,
     ) -> Self:
         """Fit to checked rows: what all fits take and keep is checked and kept here."""
         self.check_options()
         num_samples, num_classes = rows.shape
+        if weights is not None and not self.takes_weights:
+            able = ", ".join(kind.__name__ for kind in self.registry.values() if kind.takes_weights)
+            raise ValueError(
+                f"{type(self).__name__} takes neither weights nor soft labels; these do: {able or 'none of its kind'}."
+            )
         y = checks.class_labels(labels, num_samples=num_samples, num_classes=num_classes).cpu()
         ids = None if sample_ids is None else digests(sample_ids, num_samples=num_samples)
         names = None if class_names is None else checks.class_names(class_names, num_classes=num_classes)
         self.__dict__.pop("num_samples_", None)  # a failed refit must not leave half of the old fit
         self.num_classes_, self.fitted_from_ = num_classes, source
         self.class_names_, self.sample_digests_ = names, ids
-        self.conclude(rows, y, self.fit_rows(rows, y))
+        with threads.for_work(num_samples * num_classes):
+            end = self.fit_rows(rows, y) if weights is None else self.fit_rows(rows, y, weights)  # type: ignore[call-arg]
+            self.conclude(rows, y, end, *(() if weights is None else (weights,)))
         self.num_samples_ = num_samples
         return self
 
@@ -233,6 +243,20 @@ class Fitted(ABC, Generic[R]):
             if value is not defaults[name].default and (hasattr(value, "shape") or value != defaults[name].default)
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [(self.what, repr(self))]
+        if not hasattr(self, "num_classes_"):
+            return notebooks.table([*rows, ("", "not fitted yet")])
+        rows.append(("fitted on", f"{self.num_samples_:,} rows, {self.num_classes_} classes"))
+        for name in self.kept:
+            value = getattr(self, name, None)
+            if isinstance(value, Tensor):
+                value = f"{value.flatten()[0]:.4g}" if value.numel() == 1 else f"tensor of shape {tuple(value.shape)}"
+            if value is not None:
+                rows.append((name, f"{value:.4g}" if isinstance(value, float) else str(value)))
+        promise = getattr(self, "guarantee", None)
+        return notebooks.table([*rows, *([("promise", promise())] if promise is not None else [])])
 
     # Files
 

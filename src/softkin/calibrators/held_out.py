@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin._core.named_labels import numbered
 from softkin.calibrators import zeros
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ def as_logits(
 
     Without a floor it is estimated, from the labels too if there are any, with a warning about the zeros.
     """
-    first = next(iter(labels), None) if isinstance(labels, np.ndarray | list | tuple) else None
-    if isinstance(first, str):
-        raise TypeError(
-            f"`labels` must hold numbers, got texts such as {str(first)!r}; number the classes in the order of the "
-            "columns, or use `softkin.sklearn.ScoreCalibrator`, which has class names."
-        )
     if floor is not None and not from_probabilities:
         raise ValueError("`floor` must be left out with logits: it stands for probabilities of 0.")
     if not from_probabilities:
@@ -53,10 +47,87 @@ def as_logits(
     return zeros.logarithms(p, floor), float(floor)
 
 
+class GivenRows(NamedTuple):
+    """What a fit was given, in the form of (N, K) scores with one class each."""
+
+    values: Any
+    """(N, K) scores"""
+    labels: Any
+    """(N,) classes"""
+    weights: Tensor | None = None
+    """(N,) weights with the mean 1"""
+    single: bool = False
+    """Whether each sample had one score"""
+    rows: Tensor | None = None
+    """The sample of each row, where a sample has several"""
+
+
+def two_columns(scores: Tensor, from_probabilities: bool) -> Tensor:
+    """(N, 2) from the scores (N,) of a binary model: probabilities 1 − s and s, or logits 0 and s."""
+    if not from_probabilities:
+        s = scores if scores.is_floating_point() else scores.to(torch.float64)
+        return torch.stack([torch.zeros_like(s), s], dim=1)
+    s = checks.unit_scores(scores)
+    return torch.stack([1 - s, s], dim=1)
+
+
+def rows_of(
+    values: Any,
+    labels: Any,
+    from_probabilities: bool,
+    sample_weight: Any = None,
+    ignore_index: int | None = None,
+) -> GivenRows:
+    """Scores of every shape as rows of classes: one score a sample, pixels, and soft labels.
+
+    A row of soft labels becomes a row for each class that it has votes for, weighted by their share: every objective
+    that is a sum over labels is the same.
+    """
+    scores, y = checks.as_tensor(values, "logits"), checks.as_tensor(labels, "labels")
+    weights = None if sample_weight is None else checks.as_tensor(sample_weight, "sample_weight")
+    single = scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1)
+    rows: Tensor | None = None
+    if single:
+        scores = two_columns(scores.reshape(-1), from_probabilities)
+        y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
+        y = y.to(torch.int64) if y.dtype == torch.bool else y
+    if scores.ndim > 2:
+        if y.shape != (len(scores), *scores.shape[2:]):
+            raise ValueError(
+                f"`labels` must have shape {(len(scores), *scores.shape[2:])} for logits of shape "
+                f"{tuple(scores.shape)}, got {tuple(y.shape)}."
+            )
+        each = y[0].numel()
+        rows = torch.arange(len(scores)).repeat_interleave(each)
+        if weights is not None and weights.shape == (len(scores),):
+            weights = weights.repeat_interleave(each)
+        weights = None if weights is None else weights.reshape(-1)
+        scores, y = scores.movedim(1, -1).reshape(-1, scores.shape[1]), y.reshape(-1)
+    if ignore_index is not None:
+        kept = (y != ignore_index).nonzero()[:, 0]
+        if not len(kept):
+            raise ValueError(f"every label is {ignore_index}, which `ignore_index` leaves out.")
+        scores, y = scores[kept.to(scores.device)], y[kept]
+        weights = None if weights is None else weights[kept.to(weights.device)]
+        rows = None if rows is None else rows[kept.cpu()]
+    w = None if weights is None else checks.weights(weights, len(scores)).cpu()
+    if y.ndim == 2 and y.shape == scores.shape:
+        votes = y.cpu().to(torch.float64)
+        total = votes.sum(dim=1, keepdim=True)
+        if bool((votes < 0).any()) or not bool((total > 0).all()):
+            raise ValueError("`labels` must hold at least one vote in each row, and no negative ones.")
+        rows, y = votes.nonzero(as_tuple=True)
+        share = (votes / total)[rows, y]
+        w = share if w is None else share * w[rows]
+        scores = scores[rows.to(scores.device)]
+    return GivenRows(scores, y, None if w is None else w * (len(w) / w.sum()), single, rows)
+
+
 def labelled_logits(
     values: Array, labels: Array, from_probabilities: bool, floor: float | None, *, least: int = 1
 ) -> tuple[Tensor, Tensor, float | None]:
     """Logits as from ``as_logits``, int64 labels, and the floor."""
+    labels, _ = numbered(labels, values)
     z, floor = as_logits(values, from_probabilities, floor, labels, least=least)
     return z, checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu(), floor
 

@@ -35,6 +35,7 @@ class HistogramBinning(OneVsRest, name="histogram"):
     """
 
     kept = ("edges_", "values_")
+    takes_weights = True
     edges_: Tensor
     values_: Tensor
 
@@ -46,14 +47,15 @@ class HistogramBinning(OneVsRest, name="histogram"):
         checks.count(self.n_bins, "n_bins")
         checks.option(self.binning, "binning", ("width", "mass"))
 
-    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
         p = comparable(torch.softmax(z, dim=1))
         k = p.shape[1]
         chosen = binning.equal_width(self.n_bins) if self.binning == "width" else binning.equal_mass(p, self.n_bins)
         self.edges_ = chosen.edges.clone()
         cell = self._cells(p)
-        size = torch.bincount(cell.reshape(-1), minlength=k * self.n_bins).double()
-        hits = torch.bincount(cell.gather(1, y[:, None])[:, 0], minlength=k * self.n_bins).double()
+        each = None if weights is None else weights[:, None].expand_as(cell).reshape(-1)
+        size = torch.bincount(cell.reshape(-1), each, minlength=k * self.n_bins).double()
+        hits = torch.bincount(cell.gather(1, y[:, None])[:, 0], weights, minlength=k * self.n_bins).double()
         self.values_ = (hits / size).reshape(k, self.n_bins)
         return Solution()
 

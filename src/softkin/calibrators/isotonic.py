@@ -6,10 +6,11 @@ once with the zeros that follow it. There remains one segment to merge for each 
 """
 
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin._core import checks
@@ -43,6 +44,25 @@ def steps(ordered: Floats, own: Floats) -> tuple[Floats, Floats, Floats, Floats]
     return ordered[first], ordered[last], hit_array / size_array, size_array
 
 
+def weighted_steps(scores: Floats, hits: Floats, weights: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """``steps`` of (N,) scores in any order, with (N,) hits from 0 to 1 and weights; those of weight 0 are left out."""
+    scores, hits, weights = (part[weights > 0] for part in (scores, hits, weights))
+    values, which = np.unique(scores, return_inverse=True)
+    sizes, sums = np.bincount(which, weights), np.bincount(which, weights * hits)
+    kept: list[tuple[float, float]] = []
+    places: list[int] = []
+    for place, (hit, size) in enumerate(zip(sums.tolist(), sizes.tolist(), strict=True)):
+        start = place
+        while kept and kept[-1][0] * size >= hit * kept[-1][1]:
+            before_hit, before_size = kept.pop()
+            hit, size, start = hit + before_hit, size + before_size, places.pop()
+        kept.append((hit, size))
+        places.append(start)
+    first = np.array(places)
+    hit_array, size_array = np.array(kept, dtype=np.float64).T
+    return values[first], values[np.append(first[1:], len(values)) - 1], hit_array / size_array, size_array
+
+
 class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "pooled"},), quick=True):
     r"""Isotonic regression of the labels on the scores, with one map for each class or one for all.
 
@@ -65,6 +85,7 @@ class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "p
     """
 
     kept = ("knots_", "levels_", "offsets_")
+    takes_weights = True
     knots_: Tensor
     levels_: Tensor
     offsets_: Tensor
@@ -76,11 +97,12 @@ class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "p
     def check_options(self) -> None:
         checks.option(self.classes, "classes", ("separate", "pooled"))
 
-    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
         p, labels = comparable(torch.softmax(z, dim=1)).numpy(), y.numpy()
         n, k = p.shape
+        if weights is not None:
+            return self._keep([weighted_steps(*parts) for parts in self._weighted_maps(p, labels, weights.numpy())])
         mine = p[np.arange(n), labels]
-        knots, levels, offsets = [], [], [0]
         if self.classes == "pooled":
             maps = [(np.sort(p, axis=None), np.sort(mine))]
         else:
@@ -88,8 +110,21 @@ class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "p
             order = np.lexsort((mine, labels))
             bounds = np.searchsorted(labels[order], np.arange(k + 1))
             maps = [(ordered[j], mine[order[bounds[j] : bounds[j + 1]]]) for j in range(k)]
-        for scores, own in maps:
-            first, last, level, _ = steps(scores, own)
+        return self._keep([steps(scores, own) for scores, own in maps])
+
+    def _weighted_maps(self, p: Floats, labels: NDArray[Any], weights: Floats) -> list[tuple[Floats, Floats, Floats]]:
+        """Scores, hits and weights of each map."""
+        n, k = p.shape
+        hits = np.zeros_like(p)
+        hits[np.arange(n), labels] = 1
+        if self.classes == "pooled":
+            return [(p.reshape(-1), hits.reshape(-1), weights.repeat(k))]
+        return [(p[:, j], hits[:, j], weights) for j in range(k)]
+
+    def _keep(self, fits: list[tuple[Floats, Floats, Floats, Floats]]) -> Solution:
+        """Keep the knots of each map."""
+        knots, levels, offsets = [], [], [0]
+        for first, last, level, _ in fits:
             x, v = np.stack([first, last], axis=1).reshape(-1), np.repeat(level, 2)
             keep = np.append(True, np.diff(x) > 0)  # a step of one score needs one knot
             knots.append(x[keep])

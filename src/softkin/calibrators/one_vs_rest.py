@@ -52,6 +52,7 @@ class Regressions:
         l2: The ridge.
         free: Which parameters are fitted; the others are 0.
         classes: The classes of the K columns; None: all.
+        weights: (N,) weights of the rows with the mean 1; None: all count alike.
     """
 
     def __init__(
@@ -63,15 +64,22 @@ class Regressions:
         l2: float,
         free: list[bool] | None = None,
         classes: Tensor | None = None,
+        weights: Tensor | None = None,
     ) -> None:
         self.n, self.k = features[0].shape
+        self.weights = None if weights is None else weights[:, None]
         self.features, self.centre, self.l2 = features, centre, l2
         self.moving = [j for j in range(len(features)) if free is None or free[j]]
         rows, columns = _own_places(y, classes)
         # Σ over a class's own samples of each feature: all that the labels contribute to loss and gradient.
+        own = [f[rows, columns] if weights is None else f[rows, columns] * weights[rows] for f in features]
         self.own = torch.stack(
-            [torch.zeros(self.k, dtype=torch.float64).index_add_(0, columns, f[rows, columns]) for f in features], dim=1
+            [torch.zeros(self.k, dtype=torch.float64).index_add_(0, columns, term) for term in own], dim=1
         )
+
+    def _total(self, terms: Tensor) -> Tensor:
+        """Σ over the rows of (N, K) terms, by their weights."""
+        return terms.sum(dim=0) if self.weights is None else (terms * self.weights).sum(dim=0)
 
     def scores(self, theta: Tensor) -> Tensor:
         """The scores s, (N, K)."""
@@ -84,11 +92,11 @@ class Regressions:
     def losses(self, theta: Tensor, s: Tensor) -> Tensor:
         """The objectives f, (K,)."""
         ridge = self.l2 * (theta - self.centre)[:, self.moving].square().sum(dim=1)
-        return (F.softplus(s, threshold=40).sum(dim=0) - (self.own * theta).sum(dim=1)) / self.n + ridge
+        return (self._total(F.softplus(s, threshold=40)) - (self.own * theta).sum(dim=1)) / self.n + ridge
 
     def gradient(self, theta: Tensor, p: Tensor) -> Tensor:
         """First derivatives (K, free parameters), at p = σ(s)."""
-        sums = [(p * self.features[j]).sum(dim=0) - self.own[:, j] for j in self.moving]
+        sums = [self._total(p * self.features[j]) - self.own[:, j] for j in self.moving]
         return torch.stack(sums, dim=1) / self.n + 2 * self.l2 * (theta - self.centre)[:, self.moving]
 
     def hessian(self, p: Tensor) -> Tensor:
@@ -98,7 +106,7 @@ class Regressions:
         for a, i in enumerate(self.moving):
             weighted = weight * self.features[i]
             for b, j in enumerate(self.moving[: a + 1]):
-                blocks[:, a, b] = blocks[:, b, a] = (weighted * self.features[j]).sum(dim=0) / self.n
+                blocks[:, a, b] = blocks[:, b, a] = self._total(weighted * self.features[j]) / self.n
         diagonal = blocks.diagonal(dim1=1, dim2=2)
         diagonal += 2 * self.l2 + 1e-13 * diagonal + 1e-300
         return blocks
@@ -247,10 +255,13 @@ class PlattScaling(Ridged, name="platt", title="Platt", candidates=({},)):
         Platt, Probabilistic Outputs for Support Vector Machines, 1999. Here labels are not smoothed.
     """
 
-    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
+    takes_weights = True
+
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
         features = [log_odds(z), torch.ones_like(z)]
         centre = torch.tensor([1.0, 0.0], dtype=torch.float64)
-        fit = minimise(Regressions(features, y, centre=centre, l2=self.l2), starting_factor(z, y) * centre)
+        problem = Regressions(features, y, centre=centre, l2=self.l2, weights=weights)
+        fit = minimise(problem, starting_factor(z, y, weights) * centre)
         self.weight_, self.bias_ = fit.theta[:, 0].clone(), fit.theta[:, 1].clone()
         return fit.solution()
 
@@ -280,18 +291,20 @@ class BetaCalibration(Ridged, name="beta", candidates=({},)):
         Kull et al., Beta calibration, 2017, Sec. 3.
     """
 
-    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
+    takes_weights = True
+
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
         log_p, log_rest = log_odds_parts(z)
         features = [log_p, -log_rest, torch.ones_like(z)]
         centre = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
-        start = starting_factor(z, y) * centre
-        fit = minimise(Regressions(features, y, centre=centre, l2=self.l2), start)
+        start = starting_factor(z, y, weights) * centre
+        fit = minimise(Regressions(features, y, centre=centre, l2=self.l2, weights=weights), start)
         falling = (fit.theta[:, :2] < 0).any(dim=1).nonzero()[:, 0]
         if len(falling):  # the constrained minimum is on a face: try each and keep the best feasible one
             columns = [feature[:, falling] for feature in features]
             faces = []
             for free in ([True, False, True], [False, True, True], [False, False, True]):
-                face = Regressions(columns, y, centre=centre, l2=self.l2, free=free, classes=falling)
+                face = Regressions(columns, y, centre=centre, l2=self.l2, free=free, classes=falling, weights=weights)
                 faces.append(minimise(face, start))
             allowed = [torch.where((end.theta[:, :2] >= 0).all(dim=1), end.losses, torch.inf) for end in faces]
             best = torch.stack(allowed).argmin(dim=0)

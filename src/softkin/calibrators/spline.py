@@ -1,5 +1,8 @@
 r"""Spline calibration: the winning score corrected by the slope of a smooth cumulative curve, without bins."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -40,7 +43,9 @@ class SplineCalibration(Calibrator, name="spline"):
     between hits and scores, (1/n) Σ_{j ≤ i} (hit_j − s_j), is fitted by least squares with a natural cubic spline over
     t. The slope is the correction: the calibrated score is s plus the slope at its t, linear between the fitting
     scores, kept half a sample away from 0 and 1 (1/2n), as n samples cannot say that something is impossible. Equal
-    scores get the mean over their t.
+    scores get the mean over their t. With weights t is the share of their sum.
+
+    Fitted on one score for each sample, of a binary model or of pairs, it maps that score, which may become anything.
 
     Args:
         n_knots: The number of knots, evenly over t. The paper uses 6.
@@ -53,7 +58,8 @@ class SplineCalibration(Calibrator, name="spline"):
         Gupta et al., Calibration of Neural Networks using Splines, 2021, arXiv:2006.12800, Sec. 4.
     """
 
-    kept = ("scores_", "values_")
+    kept = ("scores_", "values_", "single_")
+    takes_weights = True
     scores_: Tensor
     values_: Tensor
 
@@ -64,26 +70,45 @@ class SplineCalibration(Calibrator, name="spline"):
     def check_options(self) -> None:
         checks.count(self.n_knots, "n_knots", least=3)
 
-    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
-        score, winner = comparable(torch.softmax(z, dim=1)).max(dim=1)
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
+        score, hits = self._scored(z, y)
         order = score.argsort(stable=True)
-        s, hit = score[order].numpy(), (winner == y)[order].double().numpy()
+        order = order if weights is None else order[weights[order] > 0]
+        s, hit = score[order].numpy(), hits[order].double().numpy()
         n = len(s)
-        distinct, which, counts = np.unique(s, return_inverse=True, return_counts=True)
+        w = np.ones(n) if weights is None else weights[order].numpy()
+        distinct, which = np.unique(s, return_inverse=True)
+        counts = np.bincount(which, w)
         # Equal scores share their hits, so that the order of the samples does not matter.
-        gap = (np.bincount(which, hit) / counts)[which] - s
-        t = np.arange(1, n + 1) / n
+        gap = w * ((np.bincount(which, w * hit) / counts)[which] - s)
+        t = np.cumsum(w) / w.sum()
         knots = np.linspace(0, 1, min(self.n_knots, max(3, n)))
         values, slopes = natural_basis(np.concatenate([[0.0], t]), knots)
-        curve = np.concatenate([[0.0], np.cumsum(gap) / n])
-        at_knots = np.linalg.lstsq(values, curve, rcond=None)[0]
-        calibrated = np.bincount(which, s + slopes[1:] @ at_knots) / counts
+        curve = np.concatenate([[0.0], np.cumsum(gap) / w.sum()])
+        root = np.sqrt(np.concatenate([[1.0], w]))
+        at_knots = np.linalg.lstsq(root[:, None] * values, root * curve, rcond=None)[0]
+        calibrated = np.bincount(which, w * (s + slopes[1:] @ at_knots)) / counts
         self.scores_ = torch.from_numpy(distinct)
         half = 0.5 / n
         self.values_ = torch.from_numpy(np.clip(calibrated, half, 1 - half))
         return Solution()
 
+    def _scored(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """(N,) the score that is mapped, and whether it hits."""
+        p = comparable(torch.softmax(z, dim=1))
+        if self.single_:
+            return p[:, 1].contiguous(), y == 1
+        score, winner = p.max(dim=1)
+        return score, winner == y
+
+    def restore(self, attributes: Mapping[str, Any]) -> None:
+        super().restore({"single_": False, **attributes})
+
     def answer(self, z: Tensor) -> Tensor:
+        if self.single_:
+            own = comparable(torch.softmax(z, dim=1)[:, 1].contiguous())
+            one = torch.from_numpy(interpolated(own.numpy(), self.scores_.numpy(), self.values_.numpy()))
+            return torch.stack([1 - one, one], dim=1)
         top = z.argmax(dim=1, keepdim=True)
         score = comparable(torch.softmax(z, dim=1).gather(1, top))
         new = torch.from_numpy(interpolated(score.numpy(), self.scores_.numpy(), self.values_.numpy()))

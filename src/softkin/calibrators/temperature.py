@@ -102,22 +102,28 @@ def moments(u: Tensor) -> Callable[[float], Iterator[Moments]]:
     return at
 
 
-def nll_derivatives(u: Tensor, own: Tensor) -> Derivatives:
+def weighted_sum(values: Tensor, weights: Tensor | None, rows: slice = slice(None)) -> float:
+    """Σ of (n,) values, times the weights of these rows where there are some."""
+    return float(values.sum()) if weights is None else float(values @ weights[rows])
+
+
+def nll_derivatives(u: Tensor, own: Tensor, weights: Tensor | None = None) -> Derivatives:
     """Mean NLL of softmax(βu), and its first two derivatives in β: by the mean and the variance of u under it."""
-    m, n, blocks = -float(own.mean()), len(u), moments(u)
+    n, blocks = len(u), moments(u)
+    m = -weighted_sum(own, weights) / n
 
     def at(beta: float) -> tuple[float, float, float]:
         value = slope = curvature = 0.0
         for block in blocks(beta):
-            curvature += float(block.variance.sum())
-            slope += float(block.mean.sum())
-            value += float(block.total.log_().sum())
+            curvature += weighted_sum(block.variance, weights, block.rows)
+            slope += weighted_sum(block.mean, weights, block.rows)
+            value += weighted_sum(block.total.log_(), weights, block.rows)
         return value / n + beta * m, slope / n + m, curvature / n
 
     return at
 
 
-def mse_derivatives(u: Tensor, own: Tensor) -> Derivatives:
+def mse_derivatives(u: Tensor, own: Tensor, weights: Tensor | None = None) -> Derivatives:
     r"""Mean over samples of Σ_k (p_k − [k = y])² for p = softmax(βz), and its first two derivatives in β.
 
     With z̄ and V the mean and variance of z under p: p_k' = p_k(z_k − z̄), p_k'' = p_k((z_k − z̄)² − V). All that the
@@ -136,10 +142,11 @@ def mse_derivatives(u: Tensor, own: Tensor) -> Derivatives:
             z_own = own[block.rows]
             p_own = torch.exp(beta * z_own) / squared.sqrt()
             d_own = z_own - mean
-            value += float((pp - 2 * p_own + 1).sum())
-            slope += 2 * float((ppz - mean * pp - p_own * d_own).sum())
+            value += weighted_sum(pp - 2 * p_own + 1, weights, block.rows)
+            slope += 2 * weighted_sum(ppz - mean * pp - p_own * d_own, weights, block.rows)
             spread = ppzz - 2 * mean * ppz + mean * mean * pp
-            curvature += 2 * float((2 * spread - variance * pp - p_own * (d_own * d_own - variance)).sum())
+            bend = 2 * spread - variance * pp - p_own * (d_own * d_own - variance)
+            curvature += 2 * weighted_sum(bend, weights, block.rows)
         return value / n, slope / n, curvature / n
 
     return at
@@ -192,7 +199,7 @@ def _in_logarithm(at: Derivatives, beta: float) -> tuple[float, float, float]:
     return value, beta * slope, beta * (beta * curvature + slope)
 
 
-def bracket(u: Tensor, own: Tensor) -> tuple[float, float]:
+def bracket(u: Tensor, own: Tensor, weights: Tensor | None = None) -> tuple[float, float]:
     """The range of β, from the ranges of the rows' logits, not all of which are 0.
 
     The least NLL is at most that of β = 0, ln K, and at least −β·mean(own): no solution lies above ln K / −mean(own).
@@ -201,11 +208,14 @@ def bracket(u: Tensor, own: Tensor) -> tuple[float, float]:
     spread = spread[spread > 0]
     high = REACH / float(spread.median())
     if bool(own.any()):
-        high = max(high, math.log(u.shape[1]) / -float(own.mean()))
+        mean = weighted_sum(own, weights) / len(own)
+        high = max(high, math.log(u.shape[1]) / -mean) if mean < 0 else high
     return 1 / (REACH * float(spread.max())), high
 
 
-def valleys(u: Tensor, own: Tensor, low: float, high: float, margin: float) -> list[tuple[float, float, float]]:
+def valleys(
+    u: Tensor, own: Tensor, low: float, high: float, margin: float, weights: Tensor | None = None
+) -> list[tuple[float, float, float]]:
     r"""The local minima on a grid that may hold the global minimum of the squared error, as (left, β, right).
 
     With Z(β) = Σ_k e^{βu_k} a row's error is Z(2β)/Z(β)² − 2e^{βu_y}/Z(β) + 1. Z falls with β, Σp² = Z(2β)/Z(β)² rises,
@@ -226,8 +236,9 @@ def valleys(u: Tensor, own: Tensor, low: float, high: float, margin: float) -> l
     p_own = torch.exp(betas[:points, None] * own)
     square = z[PER_OCTAVE:] / z[:points].square()
     errors = square - 2 * p_own / z[:points]
-    error = errors.mean(dim=1)
+    error = (errors if weights is None else errors * weights).mean(dim=1)
     above = square[:-1] - 2 * p_own[:-1] / z[1:points] - errors[error.argmin()]
+    above = above if weights is None else above * weights
     possible = above.mean(dim=1) <= (margin * above.std(dim=1) / len(u) ** 0.5 if margin else 0.0)
     minima = []
     for place in range(points):
@@ -237,35 +248,37 @@ def valleys(u: Tensor, own: Tensor, low: float, high: float, margin: float) -> l
     return minima
 
 
-def best_temperature(u: Tensor, own: Tensor, objective: Objective) -> Minimum:
-    """The β = 1/T that minimises the objective, for logits from ``below_top``."""
+def best_temperature(u: Tensor, own: Tensor, objective: Objective, weights: Tensor | None = None) -> Minimum:
+    """The β = 1/T that minimises the objective, for logits from ``below_top``; ``weights`` have the mean 1."""
     derivatives = nll_derivatives if objective == "nll" else mse_derivatives
     scale = float(-u.amin())
     if scale < SMALLEST:  # all rows are constant, or nearly: β has no effect
-        return Minimum(1.0, derivatives(u, own)(1.0)[0], 0.0, 1, False, True)
+        return Minimum(1.0, derivatives(u, own, weights)(1.0)[0], 0.0, 1, False, True)
     if not 1 / LARGE < scale < LARGE:  # powers of such logits overflow: solve for logits of range 1
-        least = best_temperature(u / scale, own / scale, objective)
+        least = best_temperature(u / scale, own / scale, objective, weights)
         low, high = least.searched
         return replace(least, beta=min(least.beta / scale, 0.1 / SMALLEST), searched=(low / scale, high / scale))
-    at = derivatives(u, own)
-    low, high = bracket(u, own)
+    at = derivatives(u, own, weights)
+    low, high = bracket(u, own, weights)
     if not bool(own.any()):  # the true class always wins: the larger β, the better
         return Minimum(high, *at(high)[:2], 1, True, True, searched=(low, high))
     is_large = len(u) > 2 * START_ROWS
     if is_large:  # a random part gives the start
         few = torch.randperm(len(u), generator=torch.Generator().manual_seed(0))[:START_ROWS]
         part = u[few], own[few]
+        part_weights = None if weights is None else weights[few]
     else:
-        part = u, own
+        part, part_weights = (u, own), weights
     places = [(low, 1.0, high)]
     if objective == "mse":
-        places = valleys(*part, low, high, margin=6.0 if is_large else 0.0)
+        places = valleys(*part, low, high, margin=6.0 if is_large else 0.0, weights=part_weights)
     if is_large:
-        ends = [descend(derivatives(*part), beta, left, right, last_step=0.05) for left, beta, right in places]
+        of_part = derivatives(*part, part_weights)
+        ends = [descend(of_part, beta, left, right, last_step=0.05) for left, beta, right in places]
         places = [(low, 1.0 if end.at_bound and objective == "nll" else end.beta, high) for end in ends]
     ends = [descend(at, beta, left, right) for left, beta, right in places]
     best = min(ends, key=lambda end: end.value)
-    if objective == "mse":
+    if objective == "mse" and weights is None:
         beyond, end = _beyond(u, own, high, best.value)
         further = [descend(at, beta, left, right) for left, beta, right in beyond]
         if further and (least := min(further, key=lambda end: end.value)).value < best.value - WORTH:
@@ -294,9 +307,9 @@ def _beyond(u: Tensor, own: Tensor, high: float, least: float) -> tuple[list[tup
     return valleys(u[left], own[left], high / (UNIFORM * REACH), end, margin=0.0), end
 
 
-def starting_factor(z: Tensor, y: Tensor) -> float:
+def starting_factor(z: Tensor, y: Tensor, weights: Tensor | None = None) -> float:
     """The β of the best temperature, from which other methods start: saturated scores have no curvature."""
-    least = best_temperature(*below_top(z, y), "nll")
+    least = best_temperature(*below_top(z, y), "nll", weights)
     return min(least.beta, 1.0) if least.at_bound else least.beta
 
 
@@ -329,6 +342,7 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
     """
 
     kept = parameters = ("temperature_",)
+    takes_weights = True
     temperature_: float
 
     def __init__(self, *, objective: Objective = "nll") -> None:
@@ -338,16 +352,16 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
     def check_options(self) -> None:
         checks.option(self.objective, "objective", ("nll", "mse"))
 
-    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
         u, own = below_top(z, y)
-        least = best_temperature(u, own, self.objective)
+        least = best_temperature(u, own, self.objective, weights)
         self.temperature_ = 1 / least.beta
-        before = float((u.exp_().sum(dim=1).log_() - own).mean())  # u is not needed any more
+        before = weighted_sum(u.exp_().sum(dim=1).log_() - own, weights) / len(u)  # u is not needed any more
         if self.objective == "nll":
             after = least.value
         else:
             cold = z / self.temperature_
-            after = float((cold.logsumexp(dim=1) - cold.gather(1, y[:, None])[:, 0]).mean())
+            after = weighted_sum(cold.logsumexp(dim=1) - cold.gather(1, y[:, None])[:, 0], weights) / len(z)
         return Solution(
             gradient_norm=0.0 if least.at_bound else abs(least.slope),  # a solution at a bound does not count
             iterations=least.iterations,

@@ -8,38 +8,55 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from types import FrameType
 
 from softkin import SoftkinError, __version__
+from softkin._io import files
 from softkin._io.files import Assumption
 from softkin.cli import (
     calibrate,
+    check,
     compare,
     completion,
     data,
     decide,
     evaluate,
+    monitor,
     paper,
     report,
     similarity,
     status,
     train,
 )
-from softkin.cli.arguments import CommandParser, one_line
+from softkin.cli.arguments import CommandParser, examples, in_shell, one_line
 
+GROUPS = {
+    "start here, with a file of predictions": ("evaluate", "calibrate", "decide"),
+    "train, or prepare it": ("compare", "train", "similarity", "data"),
+    "keep watch": ("check", "monitor"),
+    "studies and pages": ("paper", "status", "report"),
+    "shell": ("completion",),
+}
+MODULES = (
+    calibrate,
+    check,
+    compare,
+    completion,
+    data,
+    decide,
+    evaluate,
+    monitor,
+    paper,
+    report,
+    similarity,
+    status,
+    train,
+)
 COMMANDS = {
-    "compare": compare,
-    "train": train,
-    "evaluate": evaluate,
-    "calibrate": calibrate,
-    "decide": decide,
-    "similarity": similarity,
-    "data": data,
-    "paper": paper,
-    "status": status,
-    "report": report,
-    "completion": completion,
+    name: next(module for module in MODULES if module.__name__.endswith(f".{name}"))
+    for names in GROUPS.values()
+    for name in names
 }
 
 
@@ -48,19 +65,30 @@ def parser() -> CommandParser:
     top = CommandParser(
         prog="softkin",
         description="Class-similarity label smoothing and confidence calibration for PyTorch classifiers.",
+        epilog=_grouped(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"softkin {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", help=argparse.SUPPRESS)
     for name, module in COMMANDS.items():
         command = commands.add_parser(
             name,
             help=module.SUMMARY,
             description=module.DESCRIPTION,
-            epilog=f"example:\n  {module.EXAMPLE}",
+            epilog=examples(module.EXAMPLE, *getattr(module, "MORE_EXAMPLES", ())),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(command)
     return top
+
+
+def _grouped() -> str:
+    """The commands in groups, a line for each."""
+    lines = []
+    for title, names in GROUPS.items():
+        lines += [f"{title}:", *(f"  {name:11}{COMMANDS[name].SUMMARY}" for name in names), ""]
+    lines.append("softkin COMMAND --help has the options and examples of each.")
+    return "\n".join(lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,7 +103,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # α and − on a terminal that lacks them
     try:
         with _interrupts() as interrupts:
-            return _run(parser().parse_args(argv), interrupts)
+            top = parser()
+            arguments = top.parse_args(argv)
+            if arguments.command is None:
+                top.print_help()
+                return 0
+            return _run(arguments, interrupts, top.chosen(arguments).options)
+    except BrokenPipeError:  # as in `softkin --help | head`
+        _silence()
+        return 1
     except KeyboardInterrupt:  # while arguments are parsed or help is printed
         print("softkin: interrupted", file=sys.stderr)
         return 130
@@ -101,16 +137,22 @@ def _interrupts() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, usual)
 
 
-def _run(arguments: argparse.Namespace, interrupts: Sequence[int]) -> int:
+def _run(arguments: argparse.Namespace, interrupts: Sequence[int], options: Set[str]) -> int:
     command = COMMANDS[arguments.command]
     code = 2
+    files.unguard()
+
+    def show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        kind = "note" if issubclass(category, Assumption) else "warning"
+        print(f"softkin: {kind}: {one_line(in_shell(str(message), options))}", file=sys.stderr)
+
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = show_warning
             warnings.filterwarnings("ignore", ".*joblib will operate in serial mode")  # where there is no /dev/shm
             command.check(arguments)
             code = 1
-            command.run(arguments)
+            code = command.run(arguments) or 0
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has gone, as in `softkin … | head`
         _silence()
@@ -124,13 +166,13 @@ def _run(arguments: argparse.Namespace, interrupts: Sequence[int]) -> int:
         if interrupts:  # what follows a broken import may be any error
             print(f"softkin {arguments.command}: interrupted", file=sys.stderr)
             return 130
-        print(f"softkin {arguments.command}: {one_line(in_words(error))}", file=sys.stderr)
+        print(f"softkin {arguments.command}: {one_line(in_shell(in_words(error), options))}", file=sys.stderr)
         if isinstance(error, OSError):
             _silence()  # at exit Python would try to write the rest again, and fail again
         if isinstance(error, ValueError | TypeError):  # from an argument; files raise SoftkinError
             return 2
         return code if isinstance(error, SoftkinError | OSError) else 1
-    return 0
+    return code
 
 
 def in_words(error: Exception) -> str:
@@ -146,11 +188,6 @@ def in_words(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}." if error.filename and error.strerror else first
     return f"{type(error).__name__}: {first}; this is a bug in softkin, and SOFTKIN_TRACEBACK=1 shows where."
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    kind = "note" if issubclass(category, Assumption) else "warning"
-    print(f"softkin: {kind}: {one_line(str(message))}", file=sys.stderr)
 
 
 def _silence() -> None:

@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,6 +21,34 @@ def one_line(message: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
+CONTENTS = ("--logits", "--probs", "--labels", "--class-names", "--distances", "--texts", "--images")
+"""Options whose names are also those of what a file holds"""
+
+
+def in_shell(message: str, options: Set[str]) -> str:
+    """A message of the library with its arguments as options, where the command has them.
+
+    Example:
+        >>> in_shell("`n_bins` must be at least 1; pass force=True to overwrite it.", {"--n-bins", "--force"})
+        '--n-bins must be at least 1; add --force to overwrite it.'
+    """
+
+    def option(match: re.Match[str]) -> str:
+        name = f"--{match['name'].replace('_', '-')}"
+        if name not in options or name in CONTENTS:
+            return match[0]
+        return f"add {name}" if match["verb"] else name
+
+    message = re.sub(r"(?P<verb>pass )?(?P<name>[a-z]\w*)=(True\b|None\b|(?=[ ;,.)]|$))", option, message)
+    return re.sub(r"^(?P<verb>)`(?P<name>[a-z]\w*)`(?= must)", option, message)
+
+
+def examples(*commands: str) -> str:
+    """The examples at the end of a help page."""
+    lines = [line for command in commands for line in command.split("\n")]
+    return "\n".join([f"example{'s' * (len(lines) > 1)}:", *(f"  {line}" for line in lines)])
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are one sentence; its subcommands have the same class."""
 
@@ -33,6 +61,32 @@ class CommandParser(argparse.ArgumentParser):
             self._refuse_unknown(self.typed)  # a misspelt option explains more than what is missing beside it
         message = _ARGUMENT.sub(r"\1 must", message)
         self.exit(2, f"{self.prog}: {one_line(message if message.endswith(('.', '?')) else f'{message}.')}\n")
+
+    @property
+    def options(self) -> set[str]:
+        """The options of this command."""
+        return set(self._option_string_actions)
+
+    def format_usage(self) -> str:
+        """One line: the options that are required, and what stands without an option."""
+        return f"usage: {self._usage()}\n"
+
+    def format_help(self) -> str:
+        """The help, with a short usage: the options are listed below it."""
+        self.usage = self._usage().replace("%", "%%")
+        return super().format_help()
+
+    def _usage(self) -> str:
+        words = [self.prog, "[OPTIONS]"]
+        for action in self._actions:
+            name = str(action.metavar or action.dest.upper())
+            if isinstance(action, argparse._SubParsersAction):
+                words += [name, "..."]
+            elif action.option_strings and action.required:
+                words.append(f"{action.option_strings[-1]} {name}")
+            elif not action.option_strings:
+                words.append({"+": f"{name}...", "*": f"[{name}...]", "?": f"[{name}]"}.get(str(action.nargs), name))
+        return " ".join(words)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a value, or a command, that is not one of the choices."""
@@ -60,7 +114,7 @@ class CommandParser(argparse.ArgumentParser):
         """Parse; refuse an unknown option and suggest the nearest known one."""
         result, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            chosen = self._chosen(result)
+            chosen = self.chosen(result)
             chosen._refuse_unknown(unknown)
             chosen.error(f"there is one argument too many: {unknown[0]!r}")
         return result
@@ -81,13 +135,13 @@ class CommandParser(argparse.ArgumentParser):
         beginnings = option.startswith("--") and any(name.startswith(option) for name in self._option_string_actions)
         return beginnings or option[:2] in self._option_string_actions or option[1:2].isdigit()
 
-    def _chosen(self, result: argparse.Namespace) -> "CommandParser":
+    def chosen(self, result: argparse.Namespace) -> "CommandParser":
         """The parser of the command and action that were typed."""
         chosen = self
         for action in subcommands(self):
             name = getattr(result, action.dest, None)
             if name in action.choices:
-                chosen = action.choices[name]._chosen(result)
+                chosen = action.choices[name].chosen(result)
         return chosen
 
 

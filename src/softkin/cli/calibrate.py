@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
-from softkin.cli import choices
+from softkin.cli import choices, listing
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.printing import json_text, present, print_data_sets, print_table, shown
+from softkin.cli.printing import json_text, present, print_data_sets, print_table, shown, wrote
 
 if TYPE_CHECKING:
     from softkin.metrics.catalogue import Metric
@@ -22,10 +22,17 @@ Make confidences match accuracy: fit a calibrator on held-out predictions, apply
 softkin warns when a calibrator is measured on samples that it was fitted on, whatever the files are called.
 `softkin evaluate --help` lists the kinds of files."""
 EXAMPLE = "softkin calibrate compare examples/digits-validation.npz examples/digits-test.npz"
+MORE_EXAMPLES = (
+    "softkin calibrate fit examples/churn.csv --output cal/",
+    "softkin calibrate apply cal/ examples/churn.csv --output calibrated.csv",
+    "softkin calibrate fit --list-methods",
+)
 EXAMPLES = {
-    "fit": "softkin calibrate fit examples/digits-validation.npz --method ets --output cal/",
-    "apply": "softkin calibrate apply cal/ examples/digits-test.npz --output calibrated.npz",
-    "compare": EXAMPLE,
+    "fit": "softkin calibrate fit examples/digits-validation.npz --output cal/\n"
+    "softkin calibrate fit examples/churn.csv --method platt --output cal/",
+    "apply": "softkin calibrate apply cal/ examples/digits-test.npz --output calibrated.npz\n"
+    "softkin calibrate apply cal/ examples/churn.csv --output calibrated.csv",
+    "compare": f"{EXAMPLE}\nsoftkin calibrate compare held-out.csv test.csv --methods temperature,platt,isotonic",
 }
 
 COST = """\
@@ -47,13 +54,26 @@ IN_HEADINGS = ("nll", "ece_hist", "ece_hist_output", "accuracy")  # other metric
 LEFT_OUT_FIRST = (5, 6, 4, 2)  # the columns that go after these where the terminal is too narrow for all
 
 
+BEST = "best"
+
+
+def _with_best() -> list[str]:
+    return [*choices.calibrators(), BEST]
+
+
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the actions fit, apply and compare."""
     action = add_actions(command, EXAMPLES)
 
     fit = action("fit", "fit a calibrator to predictions on held-out samples")
     add_file(fit, "file", "held-out predictions with labels")
-    choose(fit.add_argument("--method", required=True), "the calibrator: one of {}", choices.calibrators)
+    method = fit.add_argument("--method", default=BEST)
+    choose(
+        method,
+        "the calibrator: one of {} (default: best, by cross-validation, of those that need no search)",
+        _with_best,
+    )
+    listing.add(fit, listing.calibrators)
     fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder for the calibrator")
     fit.add_argument("--certify", action="store_true", help="also measure it by five-fold cross-fitting")
 
@@ -75,6 +95,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     choose(only, f"calibrators to compare, of {{}} (default: all; {COST})", choices.calibrators, separators=",")
     ordered = compare.add_argument("--metric", default="nll")
     choose(ordered, "metric that orders the table: {} (default: nll)", choices.metrics_of_order)
+    listing.add(compare, listing.calibrators)
     compare.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
     compare.add_argument("--resamples", type=int, default=1000, help="resamples for the intervals (default: 1000)")
     compare.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
@@ -104,7 +125,8 @@ def check(arguments: argparse.Namespace) -> None:
         from softkin.evaluation import calibrations
 
         for name in _methods(arguments):
-            calibrations.method(name)
+            if name != BEST or arguments.action != "fit":
+                calibrations.method(name)
         if arguments.action == "compare":
             calibrations.order(arguments.metric)
         if arguments.floor is not None and not 0 < arguments.floor < 1:
@@ -115,8 +137,13 @@ def check(arguments: argparse.Namespace) -> None:
         return
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
-    target = arguments.output / "calibrator.safetensors" if arguments.action == "fit" else arguments.output
-    files.refuse_to_overwrite(target, force=arguments.force)
+    files.guard(target(arguments), force=arguments.force)
+
+
+def target(arguments: argparse.Namespace) -> Path:
+    """The file that is written."""
+    output: Path = arguments.output
+    return output / "calibrator.safetensors" if arguments.action == "fit" else output
 
 
 def _methods(arguments: argparse.Namespace) -> list[str]:
@@ -135,8 +162,9 @@ def _fit(arguments: argparse.Namespace) -> None:
 
     from softkin.evaluation import calibrations
 
-    method = calibrations.method(arguments.method)
     held_out = read_labelled(arguments.file, arguments)
+    chosen = calibrations.best(held_out, floor=arguments.floor) if arguments.method == BEST else None
+    method = calibrations.method(arguments.method) if chosen is None else chosen.candidates[0].calibrator
     calibrator = calibrations.fit(method, held_out, floor=arguments.floor)
     if arguments.certify:
         calibrator.certify(held_out.scores, held_out.known_labels, from_probabilities=held_out.are_probabilities)
@@ -146,7 +174,10 @@ def _fit(arguments: argparse.Namespace) -> None:
         certificate = files.plain(asdict(calibrator.certificate_))
         print(json_text(about | {"certificate": certificate}))
         return
-    print(f"{calibrator!r}\n{calibrator.certificate_}\nWrote {shown(str(arguments.output))}")
+    if chosen is not None:
+        print(f"The best of {len(chosen.candidates)} calibrators by cross-validation; {chosen}\n")
+    print(f"{calibrator!r}\n{calibrator.certificate_}")
+    wrote(target(arguments))
 
 
 def _apply(arguments: argparse.Namespace) -> None:
@@ -166,7 +197,9 @@ def _apply(arguments: argparse.Namespace) -> None:
     result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": n, "file": str(arguments.output)}
     if raw.labels is not None:
         for key, p in (("before", raw.probabilities), ("after", after.probabilities)):
-            result[key] = {"nll": metrics.nll(p, raw.labels), "ece_hist": metrics.ece_hist(p, raw.labels)}
+            of, labels, weights = raw.arrays(p)
+            found = {name: getattr(metrics, name) for name in ("nll", "ece_hist")}
+            result[key] = {name: metric(of, labels, sample_weight=weights) for name, metric in found.items()}
     matched = leaks.reordered(calibrator, raw)
     if arguments.json:
         print(json_text(result | {"warnings": [notice] if notice else [], "reordered": matched is not None}))
@@ -179,7 +212,7 @@ def _apply(arguments: argparse.Namespace) -> None:
             f"NLL {_plain(files.number(before['nll']))} → {_plain(files.number(behind['nll']))}, ECE of the prediction "
             f"{100 * before['ece_hist']:.2f} % → {100 * behind['ece_hist']:.2f} %"
         )
-    print(f"Wrote {shown(str(arguments.output))}")
+    wrote(arguments.output)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
@@ -240,7 +273,7 @@ def _cells(line: dict[str, Any], others: "Sequence[Metric]") -> list[str]:
         _percent(ece["value"]),
         f"{_percent(ece['low'])} to {_percent(ece['high'])}",
         _percent(ece["when_calibrated"]["value"]),
-        _percent(measured["ece_hist_output"]["value"]),
+        _percent(measured["ece_hist_output"]["value"]) if "ece_hist_output" in measured else "–",
         _percent(measured["accuracy"]["value"]),
         *((_percent if metric.percent else _plain)(measured[metric.key]["value"]) for metric in others),
         f"{line['seconds']:.2f}",

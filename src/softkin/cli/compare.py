@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io.escape import terminal
-from softkin.cli import choices, declaring, measuring, running
+from softkin.cli import choices, declaring, listing, measuring, running
 from softkin.cli.printing import json_text, width
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ the study: how wrong plain training is, what repairs it, whether it is worth tra
 Finished runs are kept in the folder: the same command resumes after any interruption, and more processes, also on
 other machines that share the folder, may join with the same command."""
 EXAMPLE = "softkin compare --methods one-hot,ts,we --seeds 1 --beta 2 --epochs 5 --tune none --output study/"
+MORE_EXAMPLES = (
+    "softkin compare",
+    "softkin compare --methods one-hot,uniform,we,we+ts --seeds 3 --output study/",
+    "softkin compare --list-methods",
+)
 
 DEFAULT_FOLDER = Path("softkin-compare")
 
@@ -70,6 +75,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         choices.study_methods,
         separators=",+",
     )
+    listing.add(what, listing.study_methods)
     what.add_argument("--seeds", type=running.seeds, help="number of seeds, or a list such as 3,4,5 (default: 5)")
     _add_values(
         command.add_argument_group("values: one for all trainings, or a list of which validation rows choose one")

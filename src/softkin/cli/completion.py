@@ -20,6 +20,7 @@ For zsh, into a folder of $fpath:
 For fish:
   softkin completion fish > ~/.config/fish/completions/softkin.fish"""
 EXAMPLE = "softkin completion bash"
+MORE_EXAMPLES = ("softkin completion zsh",)
 
 SCRIPTS = {
     "bash": r"""# softkin in bash

@@ -20,6 +20,10 @@ SOURCE is a path (class folders, parquet, CSV, JSONL, .npz, idx files, the offic
 Tiny-ImageNet), a name of the list, digits, or owner/name of the Hugging Face hub. Downloads are kept in the cache:
 the folder that SOFTKIN_CACHE names, else the folder softkin in the user's cache folder."""
 EXAMPLE = "softkin data show digits"
+MORE_EXAMPLES = (
+    "softkin data list",
+    "softkin data show reviews.csv",
+)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

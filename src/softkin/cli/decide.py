@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
-from softkin.cli import choices
+from softkin.cli import choices, listing
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.printing import json_text, present, print_data_sets, print_table, shown
+from softkin.cli.printing import json_text, present, print_data_sets, print_table, shown, too_wide, wrote
 
 if TYPE_CHECKING:
     from softkin.decisions import Rule
@@ -21,10 +21,17 @@ Turn probabilities into decisions: prediction sets, answers that climb a tree of
 cost. A rule is fitted on held-out predictions and then guarantees something about new ones; docs/guarantees.md explains
 each guarantee. `softkin evaluate --help` lists the kinds of files."""
 EXAMPLE = "softkin decide compare examples/digits-validation.npz examples/digits-test.npz"
+MORE_EXAMPLES = (
+    "softkin decide fit examples/churn.csv --rule abstain --error 0.3 --output rule/",
+    "softkin decide apply rule/ examples/churn.csv --output answers.csv",
+    "softkin decide fit --list-methods",
+)
 EXAMPLES = {
-    "fit": "softkin decide fit examples/digits-validation.npz --rule sets --coverage 0.95 --output rule/",
-    "apply": "softkin decide apply rule/ examples/digits-test.npz --output answers.csv",
-    "compare": EXAMPLE,
+    "fit": "softkin decide fit examples/digits-validation.npz --rule sets --coverage 0.95 --output rule/\n"
+    "softkin decide fit examples/churn.csv --rule abstain --error 0.3 --output rule/",
+    "apply": "softkin decide apply rule/ examples/digits-test.npz --output answers.csv\n"
+    "softkin decide apply rule/ examples/churn.csv --output answers.csv",
+    "compare": f"{EXAMPLE}\nsoftkin decide compare held-out.csv test.csv",
 }
 
 COLUMNS = ("coverage", "worst_class", "size", "superclasses", "answered", "error", "information", "cost")
@@ -47,6 +54,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     action = add_actions(command, EXAMPLES)
 
     fit = action("fit", "fit a rule to predictions that neither the model nor its calibrator was fitted on")
+    listing.add(fit, listing.rules)
     add_file(fit, "file", "held-out predictions with labels")
     choose(fit.add_argument("--rule", required=True), "the rule: one of {}", choices.rules)
     fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder for the rule")
@@ -91,7 +99,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         groups = "guarantee --coverage for each class (class), or for each group of classes in a .csv or .json file"
         choose(parser.add_argument("--conditional", metavar="GROUPS"), groups, lambda: ["class"], files=True)
     for parser in (fit, apply, compare):
-        add_common_options(parser)
+        add_common_options(parser, score=False)
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -128,8 +136,13 @@ def check(arguments: argparse.Namespace) -> None:
         return
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
-    target = arguments.output / "rule.safetensors" if arguments.action == "fit" else arguments.output
-    files.refuse_to_overwrite(target, force=arguments.force)
+    files.guard(target(arguments), force=arguments.force)
+
+
+def target(arguments: argparse.Namespace) -> Path:
+    """The file that is written."""
+    output: Path = arguments.output
+    return output / "rule.safetensors" if arguments.action == "fit" else output
 
 
 def _names(text: str) -> list[str]:
@@ -177,7 +190,8 @@ def _fit(arguments: argparse.Namespace) -> None:
         about = {"rule": repr(rule), "guarantee": rule.guarantee(), "num_samples": len(held_out)}
         print(json_text(about | {"folder": str(arguments.output)}))
         return
-    print(f"{rule!r}, fitted on {len(held_out):,} samples\n{rule.guarantee()}\nWrote {shown(str(arguments.output))}")
+    print(f"{rule!r}, fitted on {len(held_out):,} samples\n{rule.guarantee()}")
+    wrote(target(arguments))
 
 
 def _apply(arguments: argparse.Namespace) -> None:
@@ -214,7 +228,7 @@ def _apply(arguments: argparse.Namespace) -> None:
                 answer = "the class itself" if line["height"] == 0 else coarse
                 share, wrong = (f"{100 * line[name]:.1f} %" for name in ("share", "error"))
                 print(f"  {answer}: {share} of the samples, {wrong} of them wrong")
-    print(f"Wrote {shown(str(arguments.output))}")
+    wrote(arguments.output)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
@@ -250,6 +264,9 @@ def _print(result: dict[str, Any]) -> None:
     ]
     headings = ["rule", *(HEADINGS.get(name, shown(name)) for name in columns)]
     droppable = [1 + columns.index(name) for name in ("information", "worst_class", "cost") if name in columns]
+    if too_wide(headings, rows, droppable):  # the numbers matter more than their intervals
+        rows = [[cell.partition(" [")[0] for cell in row] for row in rows]
+        print("Without intervals, for which a wider terminal or --json has room.")
     print_table(headings, rows, droppable)
     for line in result["rules"]:
         if "failed" in line:

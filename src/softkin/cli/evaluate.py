@@ -13,13 +13,14 @@ from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.inputs import add_input_arguments, reading_options
-from softkin.cli.printing import json_text, show, shown
+from softkin.cli.printing import json_text, print_table, shown, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from softkin._io.files import Plain
     from softkin.evaluation import Compared, Evaluated, Evaluation
+    from softkin.evaluation.results import GroupData, GroupsData
     from softkin.metrics.measurement import Measured
     from softkin.predictions import Predictions
 
@@ -29,18 +30,25 @@ Measure calibration, accuracy and scores of predictions, with confidence interva
 are also compared, two by two.
 
 FILE is one of
-  .npz, .safetensors     arrays `logits` or `probs` (N, K), `labels` (N,); optional `class_names`, `sample_ids`
+  .csv, .tsv, .xlsx, .parquet, .feather
+                         a column for each class, named after it (cat, prob_cat, P(cat) …), or one score of a binary
+                         model, and labels as numbers or names; other columns are left out
+  .npz, .safetensors, .pt
+                         arrays `logits` or `probs` (N, K), `labels` (N,); optional `class_names`, `sample_ids`
   .npy                   logits.npy or probs.npy with labels.npy beside it, also x_logits.npy with x_labels.npy
-  .csv, .tsv, .parquet   a column for each class, named after it, and `labels` with class numbers or names;
-                         in .parquet also a column `logits` or `probs` of lists; optional `text`; .csv with , or ;
   .jsonl, .json          objects with `logits` or `probs`, a list or numbers by class name, and `label`; or with
                          `top_logprobs` of a language model: missing classes share the remaining probability
   -                      any of these on standard input
   a folder, or a pattern in quotes such as 'shards/*.parquet': all its files, as one set of samples
 Several FILEs are several models of the same samples; a pattern without quotes counts as several files.
-The output of Hugging Face's Trainer.predict (`predictions`, `label_ids`) is read in every format. Where no name says
-whether the numbers are logits or probabilities, add --logits or --probs; softkin never guesses it from the values."""
+Where the file does not say what its numbers or columns are, they are inferred and a note says how; docs/files.md has
+the list. A file with two readings is refused with the option for each."""
 EXAMPLE = "softkin evaluate examples/digits-test.npz --abstain 0.05"
+MORE_EXAMPLES = (
+    "softkin evaluate examples/churn.csv",
+    "softkin evaluate examples/tickets.csv --report tickets.html",
+    "softkin evaluate before.csv after.csv --json",
+)
 
 
 MOST_MODELS = 20  # on one page; equals report.models.MOST
@@ -56,23 +64,25 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file of labels, if FILE holds none: .npy, .npz, or .txt with one per line",
     )
-    command.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
-    command.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
-    command.add_argument(
+    numbers = command.add_argument_group("numbers")
+    numbers.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
+    numbers.add_argument("--group", metavar="NAME", help="column of groups of rows: measure each, and compare them")
+    numbers.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    numbers.add_argument(
         "--resamples",
         type=int,
         default=1000,
         help="resamples for the intervals (default: 1000); the comparisons of more than 5 models take more",
     )
-    command.add_argument("--kde-interval", action="store_true", help="add an interval for the output's KDE ECE (slow)")
-    command.add_argument(
+    numbers.add_argument("--kde-interval", action="store_true", help="add an interval for the output's KDE ECE (slow)")
+    numbers.add_argument(
         "--abstain", type=float, metavar="RATE", help="find the confidence above which the error rate is below RATE"
     )
-    command.add_argument(
+    numbers.add_argument(
         "--abstain-confidence", type=float, default=0.95, help="confidence of that guarantee (default: 0.95)"
     )
     choices.path(
-        command.add_argument(
+        numbers.add_argument(
             "--ood",
             action="append",
             default=[],
@@ -80,35 +90,34 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             help="predictions for out-of-distribution samples: measure how well scores detect them; may be repeated",
         )
     )
-    command.add_argument(
+    page = command.add_argument_group("the page")
+    page.add_argument(
         "--report",
         type=Path,
         metavar="PAGE.html",
         help="write an interactive page of one model, or of up to 20 compared",
     )
     choices.path(
-        command.add_argument("--images", metavar="SOURCE", help="images for the page: a folder, or a parquet file")
+        page.add_argument("--images", metavar="SOURCE", help="images for the page: a folder, or a parquet file")
     )
     choices.path(
-        command.add_argument(
+        page.add_argument(
             "--texts", metavar="FILE", help="texts for the page: .txt with one per line, or a table with a text column"
         )
     )
     choices.path(
-        command.add_argument("--distances", metavar="FILE", help="class distances for the page, saved by softkin")
+        page.add_argument("--distances", metavar="FILE", help="class distances for the page, saved by softkin")
     )
-    command.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
-    command.add_argument(
-        "--jobs", type=int, default=1, help="processes that read the files of a large set (default: 1)"
-    )
-    engine = command.add_argument("--engine", default="local")
+    numbers.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
+    large = command.add_argument_group("large sets of files")
+    large.add_argument("--jobs", type=int, default=1, help="processes that read the files of a large set (default: 1)")
+    engine = large.add_argument("--engine", default="local")
     choices.choose(engine, "local, or ray to read them on a cluster (default: local)", choices.engines)
-    command.add_argument(
-        "--address", help="address of the Ray cluster, such as ray://head:10001 (default: a local one)"
-    )
-    command.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    command.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
-    command.add_argument("--force", action="store_true", help="overwrite existing files")
+    large.add_argument("--address", help="address of the Ray cluster, such as ray://head:10001 (default: a local one)")
+    output = command.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    output.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
+    output.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -138,7 +147,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")
     if arguments.ood and len(arguments.files) > 1:
         raise ValueError(f"--ood needs a single FILE, got {len(arguments.files)}; run the command once for each.")
-    files.refuse_to_overwrite(arguments.output, arguments.report, beside, force=arguments.force)
+    files.guard(arguments.output, arguments.report, beside, force=arguments.force)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -183,7 +192,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _wrote(path: Path, arguments: argparse.Namespace) -> None:
     if not arguments.json:
-        print(f"Wrote {shown(str(path))}")
+        wrote(path)
 
 
 def _titles(files: list[str]) -> list[str]:
@@ -197,9 +206,11 @@ def _notice(model: "Evaluated") -> None:
     from softkin.evaluation import leaks
 
     warning = leaks.warning(model.notes, model.name)
+    for said in model.data.get("warnings", []):
+        warnings.warn(f"{model.name}: {said}", stacklevel=2)
     if warning:
         warnings.warn(warning, stacklevel=2)
-        model.data["warnings"] = [warning]
+        model.data["warnings"] = [*model.data.get("warnings", []), warning]
 
 
 def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
@@ -213,7 +224,7 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
 def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predictions]":
     """Read out-of-distribution samples, and add how well the model's scores detect them."""
     from softkin import SoftkinError, evaluation
-    from softkin.predictions import reading
+    from softkin.predictions import sets
 
     if model.predictions is None:
         raise SoftkinError(
@@ -221,7 +232,7 @@ def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predict
             "random sample of them."
         )
     options = {**reading_options(arguments), "labels": None}
-    unknown = [reading.read(path, **options) for path in arguments.ood]
+    unknown = [sets.read(path, **options) for path in arguments.ood]
     for other in unknown:
         if other.num_classes != model.predictions.num_classes:
             raise SoftkinError(
@@ -296,33 +307,46 @@ def _distances(path: str, predictions: "Predictions") -> "Tensor":
 
 
 def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: argparse.Namespace) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     from softkin.metrics.catalogue import METRICS
     from softkin.metrics.measurement import Measured
 
     level = f"{100 * arguments.confidence:g} %"
     for model in models:
         data = model.data
-        print(f"{shown(model.name)}: {data['num_samples']:,} samples, {data['num_classes']:,} classes")
+        what = (
+            "pairs of a confidence and an outcome"
+            if data.get("kind") == "pairs"
+            else f"samples, {data['num_classes']:,} classes"
+        )
+        print(f"{shown(model.name)}: {data['num_samples']:,} {what}")
+        for doubt in data["verdict"]["doubts"]:
+            print(f"Doubtful: {doubt}")
         print(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
-        table = Table(box=None, pad_edge=False)
-        table.add_column("")
-        for heading in ("value", f"{level} interval", "if calibrated"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        absent, caveats = [], []
+        rows, caveats = [], []
+        absent: dict[str, list[str]] = {}
         for key, plain in data["metrics"].items():
             metric, measured = METRICS[key], Measured.from_dict(plain)
             if measured.absent is not None:
-                absent.append(f"No {metric.title}: {measured.absent}.")
+                absent.setdefault(measured.absent, []).append(metric.title)
                 continue
             if measured.caveat is not None:
                 caveats.append(f"{metric.title}: {measured.caveat}.")
-            table.add_row(Text(metric.title), *_cells(measured, metric.percent))
-        show(table)
-        for line in (*absent, *caveats, *_detection_lines(data)):
+            rows.append((metric.title, *_cells(measured, metric.percent)))
+        print_table(["", "value", f"{level} interval", "if calibrated"], rows, [3])
+        if data["num_classes"] == 2 and data.get("kind") != "pairs":
+            half = files.from_number(data["metrics"]["brier"]["value"]) / 2
+            caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
+        missing = [f"No {', '.join(titles)}: {reason}." for reason, titles in absent.items()]
+        for line in (*missing, *caveats, *_detection_lines(data)):
             print(line)
+        if "people" in data:
+            entropy, own = (_number(data["people"][part], False) for part in ("entropy", "entropy_of_model"))
+            print(
+                f"People's votes have an entropy of {entropy} nats on average, the model's probabilities {own}; "
+                f"people agree on {_number(data['people']['unanimous'], True)} of the samples."
+            )
+        if "groups" in data:
+            _print_groups(data["groups"])
         if "abstention" in data:
             _print_abstention(data["abstention"])
         print()
@@ -347,52 +371,93 @@ def _number(plain: "Plain", percent: bool) -> str:
     return (f"{100 * value:.2f} %" if percent else f"{value:.4f}").replace("-", "−")
 
 
-def _print_abstention(abstention: dict[str, Any]) -> None:
-    from rich.table import Table
+ABOVE = "confidence above"
 
+
+def _print_abstention(abstention: dict[str, Any]) -> None:
     print(f"\n{abstention['text']}")
     rules = abstention["candidates"]
-    table = Table(box=None, pad_edge=False)
-    for heading in ("confidence above", "answered", "wrong", "upper bound"):
-        table.add_column(heading, justify="right")
     wanted = [rules[place] for place in sorted({round(j * (len(rules) - 1) / 9) for j in range(10)})]
     chosen = abstention["chosen"]
     if chosen is not None and chosen not in wanted:
         wanted = sorted([*wanted, chosen], key=lambda rule: int(rule["answered"]))
+    rows = []
     for rule in wanted:
         numbers = [f"{100 * rule[part]:.2f} %" for part in ("coverage", "risk", "bound")]
         mark = "→ " if rule == chosen else ""
-        table.add_row(f"{mark}{rule['threshold']:.6f}", *numbers)
-    show(table)
+        rows.append((f"{mark}{rule['threshold']:.6f}".rjust(len(ABOVE)), *numbers))
+    print_table([ABOVE, "answered", "wrong", "upper bound"], rows, [])
 
 
 def _print_comparisons(compared: "list[Compared]", arguments: argparse.Namespace) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    """A table for each two models."""
+    from itertools import groupby
 
     from softkin.metrics.catalogue import METRICS
 
-    print("On the same samples, the first minus the second:")
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "first", "second"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("difference", f"{100 * arguments.confidence:g} % interval", "p"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("better", overflow="fold")
-    for line in compared:
-        metric = METRICS[line["metric"]]
-        numbers = [_number(line[part], metric.percent) for part in ("difference", "low", "high")]
-        winner = "not significant"
-        if line["significant"]:
+    interval = f"{100 * arguments.confidence:g} % interval"
+    for (a, b), lines in groupby(sorted(compared, key=_pair), key=_pair):
+        print(f"On the same samples, {shown(a)} minus {shown(b)}:")
+        names = [shown(name) if len(name) <= 16 else place for name, place in ((a, "the first"), (b, "the second"))]
+        rows = []
+        for line in lines:
+            metric = METRICS[line["metric"]]
+            numbers = [_number(line[part], metric.percent) for part in ("difference", "low", "high")]
             first_is_better = (files.from_number(line["difference"]) > 0) == metric.larger_is_better
-            winner = shown(line["a"] if first_is_better else line["b"])
-        table.add_row(
-            Text(metric.title),
-            Text(shown(line["a"])),
-            Text(shown(line["b"])),
-            numbers[0],
-            f"{numbers[1]} to {numbers[2]}",
-            f"{line['p_value']:.3f}",
-            Text(winner),
-        )
-    show(table)
+            better = names[0 if first_is_better else 1] if line["significant"] else "not significant"
+            rows.append((metric.title, numbers[0], f"{numbers[1]} to {numbers[2]}", f"{line['p_value']:.3f}", better))
+        print_table(["", "difference", interval, "p", "better"], rows, [3])
+        print()
+
+
+def _pair(line: "Compared") -> tuple[str, str]:
+    return line["a"], line["b"]
+
+
+def _print_groups(data: "GroupsData") -> None:
+    """Print who over-claims and by how much, how well confidence ranks, and the threshold that keeps 90 % right."""
+    from softkin.metrics.catalogue import METRICS
+
+    level, first = f"{100 * data['level']:g} %", data["groups"][0]
+    keys = [key for key in GROUP_COLUMNS if "absent" not in first["metrics"].get(key, {"absent": ""})]
+    right = f"{100 * (1 - first['threshold']['risk']):g} % right" if "threshold" in first else ""
+    headings = [data["column"], "rows", *(METRICS[key].short for key in keys)]
+    headings += ["interval of gap", "answer above", "answers"] if right else ["interval of gap"]
+    rows = []
+    for group in sorted(data["groups"], key=lambda group: -abs(_value(group, "signed_gap"))):
+        cells = [shown(group["name"]), f"{group['num_samples']:,}"]
+        cells += [_number(group["metrics"][key]["value"], METRICS[key].percent) for key in keys]
+        gap = group["metrics"]["signed_gap"]
+        cells.append(" to ".join(_number(gap[end], True) for end in ("low", "high")))
+        if right:
+            chosen = group.get("threshold", {}).get("chosen")
+            cells += ["never", "0 %"] if chosen is None else [
+                f"{chosen['threshold']:.4f}", f"{100 * chosen['coverage']:.1f} %"
+            ]  # fmt: skip
+        rows.append(cells)
+    print(f"\nBy {shown(data['column'])}, {level} intervals that hold together; the largest gap first:")
+    print_table(headings, rows, order=[len(headings) - 3, 3, 4] if right else [3, 4])
+    claims: dict[str, list[str]] = {"over": [], "under": []}
+    for group in data["groups"]:
+        gap = group["metrics"]["signed_gap"]
+        if files.from_number(gap["low"]) > 0:
+            claims["over"].append(group["name"])
+        elif files.from_number(gap["high"]) < 0:
+            claims["under"].append(group["name"])
+    for word, names in claims.items():
+        if names:
+            print(f"{word.capitalize()}-claiming beyond doubt: {', '.join(map(shown, names))}.")
+    p = data["differ"].get("signed_gap")
+    if p is not None:
+        verdict = "differ in" if p <= 1 - data["level"] else "may have the same"
+        shown_p = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
+        print(f"The groups {verdict} confidence − accuracy ({shown_p}).")
+    if right:
+        print(f"Answering above the threshold keeps {right}, with confidence 95 % for each group.")
+
+
+GROUP_COLUMNS = ("accuracy", "signed_gap", "ece_hist", "brier", "confidence_auroc")
+
+
+def _value(group: "GroupData", key: str) -> float:
+    return files.from_number(group["metrics"][key]["value"])

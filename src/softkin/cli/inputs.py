@@ -1,44 +1,59 @@
 """The options that say what files of predictions hold, and the files read with them; several commands share these."""
 
 import argparse
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices
+from softkin.cli.arguments import examples
 from softkin.predictions.formats import names as formats
 
 if TYPE_CHECKING:
     from softkin.predictions import Predictions
 
 
-def add_input_arguments(command: argparse.ArgumentParser) -> None:
-    """Add the options that say what a file of predictions holds."""
-    kind = command.add_mutually_exclusive_group()
+def add_input_arguments(command: argparse.ArgumentParser, *, score: bool = True) -> None:
+    """Add the options that say what a file of predictions holds; ``score`` unless --score means something else.
+
+    None is needed where the file is plain.
+    """
+    group = command.add_argument_group("what the file holds", "needed only where the file itself does not tell")
+    kind = group.add_mutually_exclusive_group()
     kind.add_argument("--logits", action="store_const", const="logits", dest="kind", help="read the numbers as logits")
     kind.add_argument(
         "--probs", action="store_const", const="probs", dest="kind", help="read the numbers as probabilities"
     )
-    command.add_argument(
+    group.add_argument(
         "--format",
         choices=formats(),
         help="format of the files, if their names do not end in it",
     )
-    command.add_argument("--label-column", metavar="NAME", help="column, array or key that holds the labels")
-    command.add_argument("--text-column", metavar="NAME", help="column or key that holds the texts")
-    command.add_argument(
+    group.add_argument("--label-column", metavar="NAME", help="column, array or key that holds the labels")
+    group.add_argument("--text-column", metavar="NAME", help="column or key that holds the texts")
+    group.add_argument(
         "--class-columns", default="", metavar="A,B,…", help="columns of scores (default: those that can be classes)"
     )
-    command.add_argument("--ignore-columns", default="", metavar="A,B,…", help="columns to leave out")
+    group.add_argument("--ignore-columns", default="", metavar="A,B,…", help="columns to leave out")
     choices.path(
-        command.add_argument(
+        group.add_argument(
             "--class-names", type=Path, metavar="FILE", help="text file of class names in order, one per line"
         )
     )
-    command.add_argument(
+    group.add_argument(
         "--positive-class", metavar="NAME", help="class to which the single score of each row of a binary model belongs"
     )
-    command.add_argument(
+    if score:
+        group.add_argument(
+            "--score",
+            dest="score_column",
+            metavar="NAME",
+            help="column of confidences, for pairs of confidence and outcome",
+        )
+    group.add_argument("--outcome", metavar="NAME", help="column that says whether each answer was right")
+    group.add_argument("--weight", metavar="NAME", help="column of the rows' weights")
+    group.add_argument(
         "--renormalise",
         action="store_true",
         help="divide each row of probabilities by its sum, however far from 1 it is",
@@ -46,7 +61,7 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def add_actions(
-    command: argparse.ArgumentParser, examples: Mapping[str, str]
+    command: argparse.ArgumentParser, typed: Mapping[str, str]
 ) -> Callable[[str, str], argparse.ArgumentParser]:
     """A function that adds an action to the command, given its name and summary."""
     actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -56,7 +71,7 @@ def add_actions(
             name,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=f"example:\n  {examples[name]}",
+            epilog=examples(typed[name]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
@@ -68,9 +83,9 @@ def add_file(parser: argparse.ArgumentParser, name: str, words: str) -> None:
     choices.path(parser.add_argument(name, metavar=name.upper(), help=words))
 
 
-def add_common_options(parser: argparse.ArgumentParser) -> None:
+def add_common_options(parser: argparse.ArgumentParser, *, score: bool = True) -> None:
     """The options of every action on files of predictions."""
-    add_input_arguments(parser)
+    add_input_arguments(parser, score=score)
     parser.add_argument("--labels", type=Path, metavar="FILE", help="file of labels, if FILE holds none")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
@@ -78,8 +93,13 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
 
 def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options above as ``predictions.Reading`` takes them."""
-    options = ("kind", "labels", "label_column", "text_column", "class_names", "positive_class", "renormalise")
+    options = (
+        "kind", "labels", "label_column", "text_column", "class_names", "positive_class", "renormalise",
+        "outcome", "weight",
+    )  # fmt: skip
     return {name: getattr(arguments, name) for name in options} | {
+        "score": getattr(arguments, "score_column", None),
+        "group": getattr(arguments, "group", None),
         "form": arguments.format,
         "class_columns": _columns(arguments.class_columns) or None,
         "ignore_columns": _columns(arguments.ignore_columns),
@@ -95,9 +115,9 @@ def read(path: str, arguments: argparse.Namespace) -> "Predictions":
     """The predictions of a file, named after it."""
     from dataclasses import replace
 
-    from softkin.predictions import reading
+    from softkin.predictions import sets
 
-    predictions = reading.read(path, **reading_options(arguments))
+    predictions = sets.read(path, **reading_options(arguments))
     return replace(predictions, name=Path(path).name if path != "-" else predictions.name)
 
 
@@ -107,5 +127,13 @@ def read_labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
 
     predictions = read(path, arguments)
     if predictions.labels is None:
-        raise SoftkinError(f"{path} must have labels for this, one for each row; it has none.")
+        raise SoftkinError(
+            f"{path} must have labels for this, one for each row, it has none; name their column with "
+            "--label-column, or "
+            "a file of them with --labels."
+        )
+    from softkin.evaluation import doubts
+
+    for sentence in doubts.of_predictions(predictions, predictions.probabilities.amax(dim=1)):
+        warnings.warn(f"{predictions.name}: {sentence}", stacklevel=2)
     return predictions

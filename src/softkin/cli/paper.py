@@ -28,6 +28,7 @@ Scale trial, which only table1 has, trains one seed at fixed values: 25 minutes 
 Finished runs are kept in the folder: the same command resumes after any interruption, and a run that several tables or
 figures need is done once."""
 EXAMPLE = "softkin paper list"
+MORE_EXAMPLES = ("softkin paper run table1 --output paper/",)
 
 ACTIONS = ("list", "run", "table", "figure")
 DEFAULT_FOLDER = Path("softkin-paper")

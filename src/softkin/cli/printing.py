@@ -7,13 +7,10 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softkin._io import files
 from softkin._io.escape import terminal
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 shown = terminal  # for names that are printed
 
@@ -29,13 +26,6 @@ def width() -> int:
 def json_text(data: Any) -> str:
     """Plain data as the text of ``--json``; NaN and infinity are written as in all of softkin's JSON."""
     return json.dumps(files.plain(data), ensure_ascii=False, indent=1, allow_nan=False)
-
-
-def show(table: "Table") -> None:
-    """Print a table in ``width()`` columns."""
-    from rich.console import Console
-
-    Console(width=width(), highlight=False).print(table)
 
 
 def rows_that_fit(
@@ -63,6 +53,18 @@ def rows_that_fit(
     return "\n".join(lines), dropped
 
 
+def wrote(path: Any) -> None:
+    """Say that a file was written, or that the same content was there already."""
+    same = " was there already, with the same content"
+    print(f"{shown(str(path))}{same}" if files.was_same(path) else f"Wrote {shown(str(path))}")
+
+
+def too_wide(headings: Sequence[str], rows: Sequence[Sequence[str]], order: Sequence[int]) -> bool:
+    """Whether a table is too wide even without the columns that may be dropped."""
+    text, _ = rows_that_fit(headings, rows, order)
+    return max(map(len, text.splitlines())) > width()
+
+
 def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Callable[[dict[str, Any]], None]) -> None:
     """Show a comparison in words or, with ``--json``, as it is; write it to ``--output``; repeat its warnings."""
     for notice in result["warnings"]:
@@ -75,7 +77,7 @@ def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Cal
     if arguments.output is not None:
         files.write(arguments.output, text.encode())
         if not arguments.json:
-            print(f"Wrote {shown(str(arguments.output))}")
+            wrote(arguments.output)
 
 
 def print_data_sets(result: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from softkin.cli.arguments import within
+from softkin.cli.arguments import examples, within
 
 SUMMARY = "show the pages of a folder in a browser, and reload them when they change"
 DESCRIPTION = """\
@@ -11,6 +11,7 @@ Serve the pages that `softkin evaluate --report` and `softkin compare` wrote, to
 page reloads when its file changes. With --update the page of a study that still runs is written again as its results
 come in; without it nothing is written."""
 EXAMPLE = "softkin report serve study/ --update"
+MORE_EXAMPLES = ("softkin report serve .",)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -20,7 +21,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "serve",
         help="serve a folder of pages on the loopback address",
         description="Serve a folder of pages on the loopback address until Ctrl-C.",
-        epilog=f"example:\n  {EXAMPLE}",
+        epilog=examples(EXAMPLE),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     serve.add_argument("folder", type=Path, metavar="FOLDER", help="folder of pages or studies")

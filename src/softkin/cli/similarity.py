@@ -3,12 +3,17 @@
 import argparse
 
 from softkin.cli import similarity_audition, similarity_measure, similarity_show
+from softkin.cli.arguments import examples
 
 SUMMARY = "measure how alike classes are, rank sources of similarity, and show the smooth labels"
 DESCRIPTION = """\
 Measure how alike classes are (measure, the default action), rank sources of similarity by how well they predict actual
 confusions (audition), or inspect a similarity and correct it (show)."""
 EXAMPLE = similarity_measure.EXAMPLE
+MORE_EXAMPLES = (
+    "softkin similarity classes.csv --beta 2",
+    "softkin similarity show examples/cifar100.txt fox tank",
+)
 ACTIONS = {"measure": similarity_measure, "audition": similarity_audition, "show": similarity_show}
 
 
@@ -21,7 +26,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             name,
             help=module.SUMMARY,
             description=module.DESCRIPTION,
-            epilog=f"example:\n  {module.EXAMPLE}",
+            epilog=examples(module.EXAMPLE, *getattr(module, "MORE_EXAMPLES", ())),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(parser)

@@ -83,7 +83,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.output is not None and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
     if arguments.output is not None:
-        files.refuse_to_overwrite(*(arguments.output / name for name in FILES), force=arguments.force)
+        files.guard(*(arguments.output / name for name in FILES), force=arguments.force)
 
 
 def run(arguments: argparse.Namespace) -> None:

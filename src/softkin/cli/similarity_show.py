@@ -89,7 +89,7 @@ def check(arguments: argparse.Namespace) -> None:
         if path is not None and path.suffix.lower() != suffix:
             raise ValueError(f"--{option} must end in {suffix}, got {path}.")
     beside = None if arguments.report is None else arguments.report.with_suffix(".json")
-    files.refuse_to_overwrite(arguments.report, beside, arguments.picture, arguments.output, force=arguments.force)
+    files.guard(arguments.report, beside, arguments.picture, arguments.output, force=arguments.force)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ DESCRIPTION = """\
 List which runs of the study in FOLDER are done, running (and where), failed (and why), damaged or left to do. In a
 folder of `softkin paper`, list each of its studies. Nothing is changed, and the study may be running."""
 EXAMPLE = "softkin status study/"
+MORE_EXAMPLES = ("softkin status study/ --json",)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

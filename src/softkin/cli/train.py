@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softkin._core.names import require
-from softkin.cli import choices, declaring, measuring, running
+from softkin.cli import choices, declaring, listing, measuring, running
 from softkin.cli.printing import json_text
 from softkin.lab.training import CHECKPOINT_EVERY
 
@@ -27,6 +27,10 @@ of each joined by +, such as similarity+mixup.
 The same command with the same --output resumes where it was stopped, and ends with the same weights.
 Under `accelerate launch -m softkin` or `torchrun -m softkin` the processes split every batch between them."""
 EXAMPLE = "softkin train digits --max-per-class 10 --method similarity --distance l2 --epochs 5 --output run/"
+MORE_EXAMPLES = (
+    "softkin train reviews.csv --method uniform --alpha 0.1 --output run/",
+    "softkin train --list-methods",
+)
 
 SESSION = (
     *("source", "model", "method", "distance", "vectors", "validation", "test", "max_per_class", "size", "ood"),
@@ -37,6 +41,7 @@ SESSION = (
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the options, with the library's names and defaults."""
+    listing.add(command, listing.training_methods)
     choices.choose(command.add_argument("source", metavar="SOURCE"), "data to train on", choices.data_sets, files=True)
     networks = (
         "network: one of {}, with options as in wrn(units=2), or package.module:callable (default: depends on SOURCE)"
@@ -62,7 +67,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def _add_labels(labels: argparse._ArgumentGroup) -> None:
     method = labels.add_argument("--method", default="one-hot", metavar="METHOD")
     choices.choose(method, "training method, see above (default: one-hot)", choices.training_methods, separators="+")
-    declaring.add(labels, choices.declared(choices.of_methods))
+    auto = "; default here: auto, adjusted during training by the validation gap, as compare does"
+    for option in choices.declared(choices.of_methods):
+        declaring.add(labels, [option], default=auto if option.name == "alpha" else "")
     distance = labels.add_argument("--distance")
     words = "class distance: {}, or a file of distances, similarity or a taxonomy (default: words)"
     choices.choose(distance, words, choices.distances, files=True)
@@ -87,11 +94,17 @@ def _add_run(run: argparse._ArgumentGroup) -> None:
 
 
 def _session(arguments: argparse.Namespace) -> "Session":
+    from softkin.lab.training.methods import parse
     from softkin.lab.training.session import Session
 
+    values = declaring.given(arguments, choices.declared(choices.of_methods))
+    if values.get("alpha") is None and any(
+        p.name == "alpha" and p.automatic for p in parse(arguments.method)[0].parameters
+    ):
+        values["alpha"] = "auto"  # as compare does: the validation rows say how much smoothing is needed
     return Session(
         **{name: getattr(arguments, name) for name in SESSION},
-        values=declaring.given(arguments, choices.declared(choices.of_methods)),
+        values=values,
         aliases=running.aliases(arguments),
         distance_options=measuring.chosen(arguments),
         recipe_changes=declaring.given(arguments, choices.declared(choices.of_recipes)),

@@ -130,8 +130,11 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
         tensor([ 0, -1])
     """
 
-    kept = ("threshold_", "norm_")
+    kept = ("threshold_", "norm_", "of_pairs_")
+    takes_pairs = True
     norm_: float | None
+    of_pairs_: bool = False
+    """Whether it was fitted on confidences and whether they were right; it then answers 1, or −1 for no answer"""
 
     def __init__(
         self,
@@ -162,8 +165,13 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
         """Whether a norm of the logits was chosen rather than the fallback."""
         return self.norm_ is not None
 
+    def restore(self, attributes: Mapping[str, Any]) -> None:
+        super().restore({"of_pairs_": False, **attributes})
+
     def fit_rows(self, rows: Rows, labels: Tensor) -> None:
-        self.norm_ = None
+        self.norm_, self.of_pairs_ = None, rows.are_pairs
+        if rows.are_pairs and self.score != "probability":
+            raise ValueError(f"`score` must be 'probability' for confidences with booleans, got {self.score!r}.")
         if self.takes_logits():
             if self.norm == "auto":
                 chosen_on, rest = set_apart(len(rows), min(MOST_TUNING, int(TUNING * len(rows))), self.seed)
@@ -199,6 +207,9 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
 
     def _scored(self, rows: Rows) -> tuple[Tensor, Tensor]:
         """(N,) scores and winning classes."""
+        if rows.are_pairs:
+            claimed = torch.cat([block[:, 1] for _, block in rows.blocks()]) if len(rows) else torch.empty(0)
+            return claimed.to(torch.float64), torch.ones(len(rows), dtype=torch.int64)
         score, of_logits = self._confidence()
         scores = torch.empty(len(rows), dtype=torch.float64)
         winners = torch.empty(len(rows), dtype=torch.int64)
@@ -220,6 +231,8 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
         return Outcome(len(rows), measures, {"threshold": number(self.threshold_), "norm": self.norm_})
 
     def formula(self) -> Formula:
+        if self.of_pairs_:
+            raise TypeError("Abstain of confidences is a comparison with threshold_, and no module of logits.")
         score, _ = self._confidence()
 
         def formula(block: Tensor, threshold: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Logits or probabilities in the form that rules use: float64 probabilities in blocks of rows."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin.calibrators.held_out import LARGEST
+from softkin.calibrators.held_out import LARGEST, two_columns
 
 BLOCK = 2**17  # numbers at a time: one megabyte of float64, so that the passes over a block stay in the cache
 
@@ -22,10 +22,16 @@ class Rows:
     are_probabilities: bool
     uniforms: Tensor | None = None
     """(N,) float64 numbers in [0, 1) that randomise the sets"""
+    are_pairs: bool = False
+    """Whether the two columns are those of a pair: the answer is wrong, or right"""
 
     @classmethod
-    def of(cls, values: Array, from_probabilities: bool, *, least: int = 0) -> "Rows":
-        """Checked rows."""
+    def of(cls, values: Array, from_probabilities: bool, *, least: int = 0, are_pairs: bool = False) -> "Rows":
+        """Checked rows; one score for each sample is that of class 1 of two, or the confidence of pairs."""
+        given = checks.as_tensor(values, "logits")
+        if given.ndim == 1 or (given.ndim == 2 and given.shape[1] == 1):
+            two = cls.of(two_columns(given.reshape(-1), from_probabilities), from_probabilities, least=least)
+            return replace(two, are_pairs=are_pairs)
         if from_probabilities:
             return cls(checks.probabilities(values, "logits", least=least).cpu(), True)
         z = checks.logits(values, least=least).cpu()
@@ -54,7 +60,10 @@ class Rows:
     def take(self, places: Tensor) -> "Rows":
         """The rows at ``places``."""
         return Rows(
-            self.values[places], self.are_probabilities, None if self.uniforms is None else self.uniforms[places]
+            self.values[places],
+            self.are_probabilities,
+            None if self.uniforms is None else self.uniforms[places],
+            self.are_pairs,
         )
 
     def blocks(self, width: int | None = None) -> Iterator[tuple[slice, Tensor]]:

@@ -9,13 +9,14 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from softkin._core import checks
+from softkin._core import checks, notebooks
 from softkin._core.checks import Array
+from softkin._core.named_labels import numbered
 from softkin._core.names import Registry
 from softkin._io.files import number
 from softkin.calibrators import Calibrator
@@ -46,6 +47,13 @@ class Outcome(Mapping[str, Interval]):
 
     def __len__(self) -> int:
         return len(self.measures)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [name, f"{one.value:.4g}", notebooks.whisker(one, one.low, one.high), f"{one.low:.4g} to {one.high:.4g}"]
+            for name, one in self.measures.items()
+        ]
+        return notebooks.table(rows, head=["measure", "value", "", "interval"], title=f"{self.num_samples:,} samples")
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as plain data."""
@@ -90,6 +98,9 @@ class Rule(Fitted[Rows]):
     def guarantee(self) -> str:
         """The promise of the fitted rule, in one sentence."""
 
+    takes_pairs: ClassVar[bool] = False
+    """Whether the rule can be fitted on confidences and whether they were right"""
+
     def takes_logits(self) -> bool:
         """Whether the rule can only be fitted on logits."""
         return False
@@ -113,15 +124,29 @@ class Rule(Fitted[Rows]):
         """Fit on held-out rows.
 
         Args:
-            logits: (N, K), or probabilities with ``from_probabilities=True``.
-            labels: (N,) classes 0 … K−1.
+            logits: (N, K), or probabilities with ``from_probabilities=True``. One score for each sample, (N,) or
+                (N, 1), is that of a binary model with labels 0 and 1, or a confidence with booleans, which say whether
+                the answer was right.
+            labels: (N,) classes 0 … K−1, or texts: the names of a data frame's columns, or all classes in alphabetical
+                order.
             from_probabilities: Whether ``logits`` are probabilities, such as those of a calibrator.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and ``predict`` warns about samples
                 that are among them: the promise does not hold for those.
             class_names: Names that are kept with the rule, also in files.
         """
-        rows = Rows.of(logits, from_probabilities, least=1)
-        return self.fit_checked(rows, labels, sample_ids=sample_ids, class_names=class_names)
+        labels, named = numbered(labels, logits, class_names)
+        class_names = named if class_names is None else class_names
+        y = checks.as_tensor(labels, "labels")
+        pairs = y.dtype == torch.bool
+        rows = Rows.of(logits, from_probabilities, least=1, are_pairs=pairs)
+        if rows.are_pairs and not self.takes_pairs:
+            able = ", ".join(kind.__name__ for kind in self.registry.values() if kind.takes_pairs)
+            raise ValueError(
+                f"{type(self).__name__} needs scores of all classes, got confidences with booleans; {able} takes these."
+            )
+        return self.fit_checked(
+            rows, y.to(torch.int64) if rows.are_pairs else labels, sample_ids=sample_ids, class_names=class_names
+        )
 
     def fit_checked(
         self, rows: Rows, labels: Array, *, sample_ids: Sequence[Any] | Array | None, class_names: Sequence[str] | None
@@ -156,7 +181,7 @@ class Rule(Fitted[Rows]):
     ) -> Rows:
         """Checked rows, of the classes and the kind that the rule takes."""
         self.check_fitted()
-        rows = Rows.of(logits, from_probabilities, least=least)
+        rows = Rows.of(logits, from_probabilities, least=least, are_pairs=getattr(self, "of_pairs_", False))
         self._check_source(rows)
         self.check_rows(rows, sample_ids, stacklevel=5)
         return rows
@@ -188,8 +213,11 @@ class Rule(Fitted[Rows]):
             costs: (K, K) cost of answer j where the truth is k, in row k. Answers then also have a cost; for ``Costs``
                 these replace the rule's own.
         """
+        labels, _ = numbered(labels, logits, self.class_names_)
         rows = self.new_rows(logits, from_probabilities, None, least=1)
-        y = checks.class_labels(labels, num_samples=len(rows), num_classes=rows.num_classes).cpu()
+        given = checks.as_tensor(labels, "labels")
+        known = given.to(torch.int64) if rows.are_pairs else labels
+        y = checks.class_labels(known, num_samples=len(rows), num_classes=rows.num_classes).cpu()
         options: dict[str, Any] = {}
         if superclasses is not None:
             options[SUPERCLASSES] = checks.group_numbers(superclasses, self.num_classes_, "superclasses")

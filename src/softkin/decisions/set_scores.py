@@ -6,6 +6,9 @@ sum of p up to and including class k,
 - ``lac``: :math:`s(k) = 1 - p_k` gives the smallest sets on average
 - ``aps``: :math:`s(k) = P(k) - u\,p_k` gives larger sets for uncertain rows, so that coverage is more even
 - ``raps``: :math:`s(k) = P(k) - u\,p_k + \lambda \max(0, r(k) - k_{reg})` is APS without its long tails
+- ``ordinal``: APS for ordered classes, whose sets have no gaps. r(k) is the rank at which class k joins a run of
+  neighbours that begins with the winner and always grows by the more probable of the two next to it (of equals, the
+  lower)
 
 u is one uniform number per row if sets are randomised, and otherwise 0. In the latter case APS counts all of the class
 that crosses the limit, and the sets of a model that is seldom unsure become very large.
@@ -13,7 +16,8 @@ that crosses the limit, and the sets of a model that is seldom unsure become ver
 References:
     Sadinle, Lei and Wasserman, Least Ambiguous Set-Valued Classifiers With Bounded Error Levels, 2019; Romano, Sesia
     and Candès, Classification with Valid and Adaptive Coverage, 2020; Angelopoulos et al., Uncertainty Sets for Image
-    Classifiers using Conformal Prediction, 2021.
+    Classifiers using Conformal Prediction, 2021; Lu, Angelopoulos and Pomerantz, Improving Trustworthiness of AI
+    Disease Severity Rating in Medical Imaging with Ordinal Conformal Prediction Sets, 2022.
 """
 
 from collections.abc import Callable
@@ -37,12 +41,15 @@ class SetScore:
     """Whether it sums probabilities from the winner down, so that it can be randomised"""
     penalised: bool = False
     """Whether it takes RAPS's penalty"""
+    ordinal: bool = False
+    """Whether classes are ordered, and sets must have no gaps"""
 
 
 SCORES: Registry[SetScore] = Registry("score")
 SCORES.add("lac", SetScore(cumulates=False), aliases=["thr", "least-ambiguous"])
 SCORES.add("aps", SetScore(cumulates=True), aliases=["adaptive"])
 SCORES.add("raps", SetScore(cumulates=True, penalised=True), aliases=["regularised"])
+SCORES.add("ordinal", SetScore(cumulates=True, ordinal=True), aliases=["ordered", "contiguous"])
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,8 @@ class Scoring:
         own = p.gather(1, y[:, None])
         if not self.score.cumulates:
             return 1 - own[:, 0]
+        if self.score.ordinal:
+            return self.all(p, u).gather(1, y[:, None])[:, 0]
         before = p > own
         if int(torch.count_nonzero(p == own)) > len(p):  # equal probabilities: lower classes come first
             before |= (p == own) & (torch.arange(p.shape[1]) < y[:, None])
@@ -71,7 +80,7 @@ class Scoring:
         """(n, K) scores of all classes."""
         if not self.score.cumulates:
             return 1 - p
-        ordered, classes = p.sort(dim=1, descending=True, stable=True)
+        ordered, classes = _grown(p) if self.score.ordinal else p.sort(dim=1, descending=True, stable=True)
         return torch.empty_like(p).scatter_(1, classes, self._ordered(ordered, u))
 
     def _ordered(self, ordered: Tensor, u: Tensor | None) -> Tensor:
@@ -94,6 +103,9 @@ class Scoring:
         if not self.score.cumulates:
             scores = 1 - p if extra is None else 1 - p + extra
             return scores <= limits
+        if self.score.ordinal:
+            scores = self.all(p, u)
+            return (scores if extra is None else scores + extra) <= limits
         if extra is None and bool((limits == limits.flatten()[0]).all()):
             return self._within_one_limit(p, u, limits.flatten()[0])
         first = min(FIRST, p.shape[1])
@@ -135,6 +147,12 @@ class Scoring:
             extra = p @ rest[0] if unlike else None
             if not score.cumulates:
                 scores = 1 - p
+            elif score.ordinal:
+                ordered, classes = _grown(p)
+                total = ordered.cumsum(dim=1)
+                if len(rest) > unlike:
+                    total = total - rest[-1] * ordered
+                scores = torch.zeros_like(p).scatter(1, classes, total)
             else:
                 if (
                     torch.onnx.is_in_onnx_export()
@@ -152,3 +170,19 @@ class Scoring:
             return (scores if extra is None else scores + extra) <= limits + SLACK
 
         return members
+
+
+def _grown(p: Tensor) -> tuple[Tensor, Tensor]:
+    """Probabilities and classes in the order in which they join a run of neighbours that begins with the winner."""
+    n, k = p.shape
+    outside = p.new_full((n, 1), -1.0)
+    padded = torch.cat([outside, p, outside], dim=1)  # class j is in column j + 1
+    first = last = p.argmax(dim=1, keepdim=True)
+    classes = [first]
+    for _ in range(k - 1):
+        below, above = padded.gather(1, first), padded.gather(1, last + 2)
+        down = below >= above
+        classes.append(torch.where(down, first - 1, last + 1))
+        first, last = torch.where(down, first - 1, first), torch.where(down, last, last + 1)
+    joined = torch.cat(classes, dim=1)
+    return p.gather(1, joined), joined

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin._core.named_labels import numbered
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, kin
 from softkin.decisions.rows import Rows, pseudo_uniforms, set_apart
@@ -43,7 +44,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
 
     Args:
         coverage: How often the set must contain the true class.
-        score: "lac", "aps" or "raps".
+        score: "lac", "aps", "raps", or "ordinal" for ordered classes, whose sets have no gaps.
         conditional: None for one limit over all rows, "class", or (K,) group 0 … G−1 of each class.
         similarity: (K, K), such as that of ``softkin.similarity``.
         weight: λ of the penalty, or "auto" to choose it.
@@ -58,6 +59,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
     Attributes:
         limits_: (K,) limit of each class.
         weight_: λ of the penalty.
+        updates_: The number of rows that ``update`` has learnt from.
 
     Example:
         >>> logits = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
@@ -71,9 +73,10 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         Class-Conditional Conformal Prediction with Many Classes, 2023.
     """
 
-    kept = ("limits_", "weight_")
+    kept = ("limits_", "weight_", "updates_")
     limits_: Tensor
     weight_: float
+    updates_: int
 
     def __init__(
         self,
@@ -106,6 +109,9 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             dense = self.similarity.dense() if isinstance(self.similarity, SparseRows) else self.similarity
             self.similarity = checks.square(dense, "similarity")
             kin.unlikeness(self.similarity)
+        if SCORES[self.score].ordinal and (self.conditional is not None or self.similarity is not None):
+            what = "similarity" if self.conditional is None else "conditional"
+            raise ValueError(f"`{what}` must be left out with score='ordinal': sets without gaps need one limit.")
         if self.weight != "auto":
             checks.at_least_zero(self.weight, "weight")
         checks.at_least_zero(self.penalty, "penalty")
@@ -136,6 +142,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         uniforms: Array | None = None,
     ) -> Self:
         """Fit as ``Rule.fit`` does; ``uniforms`` (N,) replaces the uniform numbers of randomised sets."""
+        labels, named = numbered(labels, logits, class_names)
+        class_names = named if class_names is None else class_names
         rows = self._randomised(Rows.of(logits, from_probabilities, least=1), uniforms)
         return self.fit_checked(rows, labels, sample_ids=sample_ids, class_names=class_names)
 
@@ -167,7 +175,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
     def fit_rows(self, rows: Rows, labels: Tensor) -> None:
         groups = self._groups()
         unlike = None
-        self.weight_ = 0.0
+        self.weight_, self.updates_ = 0.0, 0
         if self.similarity is not None:
             if len(self.similarity) != self.num_classes_:
                 raise ValueError(
@@ -346,9 +354,68 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             members[part] = self.scoring.within(p, None, self.limits_, None)
         return members
 
+    @torch.no_grad()
+    def update(self, logits: Array, labels: Array, *, from_probabilities: bool = False, step: float = 0.05) -> Any:
+        r"""Answer rows whose label becomes known afterwards, and learn from each; rows need not be exchangeable.
+
+        The set of a row is made with the limit q before its label is known. Then, with e = 1 if the true class scores
+        above the limit and 0 if not, q grows by step · (e − (1 − coverage)). Whatever the rows are, and however they
+        change, the share of errors among T rows differs from 1 − coverage by at most
+        :math:`(B + \mathrm{step}) / (\mathrm{step} \cdot T)`, where B is the largest possible score (1, plus
+        penalties). With limits by class or group, this holds for the T rows of each (Angelopoulos, Candès and
+        Tibshirani, Conformal PID Control for Time Series Prediction, 2023, Proposition 1).
+
+        Args:
+            logits: (N, K) rows in the order of time, or one row (K,).
+            labels: (N,) their classes, or one.
+            from_probabilities: Whether ``logits`` are probabilities.
+            step: How fast the limit follows. Larger steps follow changes sooner, and sets vary more.
+
+        Returns:
+            (N, K) booleans, or (K,): the sets, each from before its label was known.
+
+        Example:
+            >>> logits = torch.randn(2000, 4, generator=torch.Generator().manual_seed(0))
+            >>> labels = (3 * logits + torch.randn(2000, 4, generator=torch.Generator().manual_seed(1))).argmax(1)
+            >>> rule = PredictionSets(coverage=0.9).fit(logits[:100], labels[:100])
+            >>> harder = logits[100:] + torch.randn(1900, 4, generator=torch.Generator().manual_seed(2))
+            >>> sets = rule.predict(harder), rule.update(harder, labels[100:])
+            >>> [round(float(members.gather(1, labels[100:, None]).float().mean()), 2) for members in sets]
+            [0.7, 0.9]
+        """
+        if not 0 < checks.number(step, "step") < math.inf:
+            raise ValueError(f"`step` must be above 0, such as 0.05, got {step}.")
+        given = checks.as_tensor(logits, "logits")
+        rows = self._randomised(
+            self.new_rows(given[None] if given.ndim == 1 else given, from_probabilities, None), None
+        )
+        y = checks.as_tensor(labels, "labels").reshape(-1)
+        y = checks.class_labels(y, num_samples=len(rows), num_classes=rows.num_classes).cpu()
+        groups, unlike = self._groups(), self._penalty_matrix()
+        members = torch.empty(rows.values.shape, dtype=torch.bool)
+        limits = self.limits_.clone()
+        for place, p in rows.blocks():
+            u = None if rows.uniforms is None else rows.uniforms[place]
+            scores = self.scoring.all(p, u)
+            if unlike is not None:
+                scores += p @ unlike
+            for row, k, own in zip(scores, y[place].tolist(), members[place], strict=True):
+                own[:] = row <= limits + SLACK
+                error = not own[k]
+                limits[groups == groups[k]] += step * (error - (1 - self.coverage))
+            if not self.allow_empty:
+                members[place].scatter_(1, p.argmax(dim=1, keepdim=True), True)
+        self.limits_, self.updates_ = limits, self.updates_ + len(rows)
+        return checks.like(members[0] if given.ndim == 1 else members, logits)
+
     def guarantee(self) -> str:
         """The promise of the fitted sets."""
         self.check_fitted()
+        if self.updates_:
+            return (
+                f"The sets of `update` missed the true class of {100 - 100 * self.coverage:g} % of the rows, up to a "
+                "difference that falls as 1 over their number, whatever the rows were; `predict` uses the last limit."
+            )
         whom = {type(None): "", str: " of each class"}.get(type(self.conditional), " of each group of classes")
         return (
             f"A set holds the true class of at least {100 * self.coverage:g} % of new rows{whom}, on average over "

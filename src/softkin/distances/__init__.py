@@ -4,7 +4,7 @@ Each function returns D, a (K, K) float64 tensor on the CPU. Row and column k ar
 less alike. ``similarity.from_distances`` turns D into a similarity; the units cancel there.
 
 - from samples: ``from_images``, ``from_features``, ``from_autoencoder``, ``from_class_means``
-- from names: ``from_words``, ``from_encoder``, ``from_taxonomy``
+- from names: ``from_words``, ``from_encoder``, ``from_taxonomy``, and from their order ``from_order``
 - from a trained model: ``from_weights``, and ``from_similarity`` of ``similarity.from_outputs`` or ``from_confusion``
 - from several of these: ``mixture``
 
@@ -18,6 +18,7 @@ from softkin.distances.class_means import from_class_means, from_weights
 from softkin.distances.combined import from_similarity, mixture
 from softkin.distances.encoders import encoder_vectors, from_encoder
 from softkin.distances.images import from_features, from_images
+from softkin.distances.order import from_order
 from softkin.distances.saving import read_file
 from softkin.distances.sources import (
     SOURCES,
@@ -52,6 +53,7 @@ __all__ = [
     "from_encoder",
     "from_features",
     "from_images",
+    "from_order",
     "from_similarity",
     "from_taxonomy",
     "from_weights",

@@ -27,10 +27,11 @@ from softkin.distances.class_means import from_class_means, from_weights
 from softkin.distances.combined import from_similarity
 from softkin.distances.encoders import TEMPLATE, Encoder, from_encoder
 from softkin.distances.images import from_features, from_images
+from softkin.distances.order import from_order, values_of
 from softkin.distances.taxonomy import TaxonomyMeasure, from_taxonomy
 from softkin.distances.tree_files import Edges
 from softkin.distances.words import from_words
-from softkin.similarity import from_confusion, from_outputs
+from softkin.similarity import from_confusion, from_neighbours, from_outputs
 from softkin.word_vectors import WordVectors, opened
 
 Need = Literal["images", "features", "text", "names"]
@@ -315,6 +316,23 @@ def _taxonomy(
 
 
 @source(
+    "order",
+    title="Ord",
+    needs=("names",),
+    aliases=("ordered",),
+    options=[
+        Option(
+            "order", "the classes from lowest to highest: bad,fair,good (default: names that are numbers, or as given)"
+        )
+    ],
+)
+def _order(data: ClassData, *, order: str | Sequence[str] | None = None) -> ClassDistances:
+    """Difference between the values or the ranks of ordered classes."""
+    values, how = values_of(data.class_names, order.split(",") if isinstance(order, str) else order)
+    return ClassDistances(from_order(values), f"ordered classes: {how}")
+
+
+@source(
     "encoder",
     title="Enc",
     needs=("names",),
@@ -353,6 +371,15 @@ def _encoder(
     names = names if len(set(names)) == len(names) else data.class_names
     matrix = from_encoder(names, encoder, template or TEMPLATE)
     return ClassDistances(matrix, f"class names as {template or TEMPLATE!r}: L2 of the encoder {model}")
+
+
+@source("neighbours", title="NN", needs=("images", "features", "text"), aliases=("neighbors",))
+def _neighbours(data: ClassData, *, neighbours: int = 20, progress: bool | None = None) -> ClassDistances:
+    """The classes of each sample's nearest neighbours by cosine, as a nearest-neighbour classifier confuses them."""
+    flat = checks.as_tensor(data.values, data.kind).flatten(1)
+    s = from_neighbours(flat, data.labels, k=neighbours, num_classes=len(data.class_names), progress=progress)
+    how = f"classes of the {neighbours} nearest neighbours by cosine"
+    return ClassDistances(from_similarity(s), how, similarity=s, asymmetric=True)
 
 
 @source(

@@ -70,8 +70,7 @@ def rows(
 ) -> Callable[[Tensor], Tensor]:
     """``from_taxonomy`` as a function from class numbers (r,) to distances (r, K) for ``similarity.from_blocks``."""
     checks.option(measure, "measure", MEASURES)
-    checks.in_order(class_names)
-    hierarchy, nodes = open_tree(edges, _aliased(class_names, aliases))
+    hierarchy, nodes = open_tree(edges, _aliased(checks.in_order(class_names), aliases))
     lines = _Lines(hierarchy, hierarchy.places(nodes))
     line = {"lca": lines.lca, "path": lines.path, "wu-palmer": lines.wu_palmer}[measure]
     return lambda own: torch.from_numpy(np.stack([line(k) for k in own.tolist()]))

@@ -6,23 +6,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from softkin import SoftkinError
 from softkin._core.names import near
 from softkin._io import files
-from softkin.distances.words import SENSE, WNID
+from softkin.distances.words import PLURALS, SENSE, WNID
 
 FOLDERS = ("/usr/share/wordnet", "/usr/local/share/wordnet", "~/nltk_data/corpora/wordnet")
-_PLURALS = (
-    ("ies", "y"),
-    ("ves", "f"),
-    ("men", "man"),
-    ("ches", "ch"),
-    ("shes", "sh"),
-    ("xes", "x"),
-    ("ses", "s"),
-    ("s", ""),
-)
 
 
 class WordNet:
@@ -163,10 +154,22 @@ class WordNet:
         return any(symbol == "@i" for symbol, _ in self._pointers(wnid))
 
 
+def in_words(class_names: Sequence[Any]) -> list[Any]:
+    """Class names; if all are identifiers of WordNet and it is installed, the names of their synsets instead."""
+    names = list(class_names)
+    if not names or not all(isinstance(name, str) and WNID.fullmatch(name) for name in names):
+        return names
+    try:
+        net = WordNet()
+    except SoftkinError:
+        return names
+    return [[lemma.replace("_", " ") for lemma in net.lemmas(name)] or name for name in names]
+
+
 def _singulars(name: str) -> Iterator[str]:
     """The name itself, and the singulars that it may be the plural of."""
     yield name
     lower = name.lower()
-    for ending, other in _PLURALS:
+    for ending, other in PLURALS:
         if lower.endswith(ending) and len(lower) > len(ending) + 2:
             yield lower[: -len(ending)] + other

@@ -1,6 +1,7 @@
 """Word vectors of class names, and the distances between them."""
 
 import re
+import unicodedata
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,28 @@ SENSE = re.compile(r"(.+)\.n\.(\d{1,3})")  # of WordNet: "crane.n.05"
 
 NEAR_LENGTH = 64  # characters: longer words are no typing errors, so no similar words are sought
 SHOWN = 20  # maximum number of words without a vector in a message
+
+
+PLURALS = (
+    ("ies", "y"),
+    ("ves", "f"),
+    ("men", "man"),
+    ("ches", "ch"),
+    ("shes", "sh"),
+    ("xes", "x"),
+    ("ses", "s"),
+    ("s", ""),
+)
+"""Endings of plurals, each with that of the singular"""
+ABBREVIATIONS = {
+    "pos": "positive", "neg": "negative", "neu": "neutral", "org": "organization", "loc": "location", "pers": "person",
+    "misc": "miscellaneous", "gpe": "country", "num": "number", "qty": "quantity", "addr": "address", "acct": "account",
+    "veh": "vehicle", "veg": "vegetable", "bldg": "building", "dept": "department", "mgmt": "management",
+    "med": "medicine", "tech": "technology",
+    "govt": "government", "intl": "international", "edu": "education", "ent": "entertainment",
+    "biz": "business", "sci": "science", "info": "information", "transp": "transport", "maint": "maintenance",
+}  # fmt: skip
+"""Words that are cut short in lists of classes; a word with a vector of its own is looked up as it is"""
 
 
 def tokens(name: str) -> list[str]:
@@ -56,8 +79,10 @@ def from_words(
     mean of the vectors of its parts: from the left, the longest runs of words with an entry. The vectors that come with
     softkin have unit length, and their means are rescaled to unit length (GloVe's are left as they are). Names are
     split at ``_``, spaces, hyphens, ``/ , ? &`` and other punctuation, at the humps of camelCase and before a
-    possessive 's, and lower-cased. A one-character token without a vector is left out if another token remains. Names
-    that words cannot tell apart (``class_0`` and ``class_1``, or two names with one vector) cause a warning.
+    possessive 's, and lower-cased. A word without a vector is looked up without its accents, as a singular, or written
+    out if it is a usual abbreviation ("org"). A one-character token without a vector is left out if another token
+    remains. Names that words cannot tell apart (``class_0`` and ``class_1``, or two names with one vector) cause a
+    warning.
 
     Args:
         class_names: K distinct names; each is a text, or a list of synonyms. The first synonym whose words all have
@@ -97,7 +122,7 @@ def name_vectors(
 ) -> Tensor:
     """The vectors behind the distances of ``from_words``, (K, d) float64, for ``similarity.from_vectors``."""
     rows = class_vectors(class_names, vectors, aliases=aliases, prefer=prefer)
-    names = [name if isinstance(name, str) else name[0] for name in class_names]
+    names = [names[0] for names in _synonyms(class_names)]
     own = isinstance(vectors, Mapping) and not isinstance(vectors, WordVectors)  # such a mapping means "a" and "b"
     sentence = (not aliases and not own and _numbered(names)) or _sharing(names, rows)
     if sentence:
@@ -139,11 +164,12 @@ def aliases_of_words(aliases: Mapping[str, str] | None) -> dict[str, str]:
 
 def known_names(
     class_names: Sequence[str | Sequence[str]],
-    vectors: WordVectors | Mapping[str, Any],
+    vectors: WordVectors | Mapping[str, Any] | str | Path | None,
     *,
     aliases: Mapping[str, str] | None = None,
 ) -> list[int]:
     """The numbers of the classes whose names have a vector: all words of a name, or of one of its synonyms."""
+    vectors = opened(vectors)
     longest = vectors.longest if isinstance(vectors, WordVectors) else 1
     lower = aliases_of_words(aliases)
     return [
@@ -155,11 +181,13 @@ def known_names(
 
 def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
     """Each class's names, at least one; the first names must be distinct unless classes have further names."""
-    checks.in_order(class_names)
+    class_names = checks.in_order(class_names)
     synonyms: list[list[str]] = []
     for place, entry in enumerate(class_names):
         if isinstance(entry, str):
             names = [entry]
+        elif isinstance(entry, int) and not isinstance(entry, bool):
+            names = [str(entry)]
         elif isinstance(entry, Sequence):
             names = list(entry)
         else:
@@ -290,10 +318,27 @@ def _parts(
                 entries.append(entry)
                 break
         else:
-            lacking[words[place]] = None
+            found = _respelt(words[place], vectors)
+            if found is None:
+                lacking[words[place]] = None
+            else:
+                entries.append(found)
         place += count
     needed = [word for word in lacking if len(word) > 1]
     return entries, needed or ([] if entries else list(lacking) or [name])
+
+
+def _respelt(word: str, vectors: WordVectors | Mapping[str, Any]) -> str | None:
+    """A word with a vector that is the same but for accents, its plural or its being cut short; None if there is none.
+
+    >>> known = {"cafe": 0, "berry": 0, "organization": 0}
+    >>> [_respelt(word, known) for word in ("café", "berries", "org", "xyz")]
+    ['cafe', 'berry', 'organization', None]
+    """
+    plain = "".join(letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))
+    forms = [plain, ABBREVIATIONS.get(plain, "")]
+    forms += [plain.removesuffix(end) + other for end, other in PLURALS if plain.endswith(end) and len(plain) > 3]
+    return next((form for form in forms if form and form in vectors), None)
 
 
 def _entities(

@@ -13,11 +13,11 @@ from softkin._core.names import did_you_mean
 from softkin._core.progress import track
 from softkin._io.files import from_number
 from softkin.calibrators import REGISTRY, Calibrator
+from softkin.calibrators.selection import BestFit, default_candidates, fit_best
 from softkin.evaluation import comparison, leaks
 from softkin.evaluation.results import Compared
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings, measure
-from softkin.metrics.scopes import Claims
 from softkin.predictions import Predictions
 
 
@@ -42,13 +42,26 @@ def method(name: str) -> Calibrator:
 
 def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None = None) -> Calibrator:
     """Fit on predictions, and remember their rows by content; ``floor`` as for ``Calibrator.fit``."""
+    scores, labels, weights = predictions.arrays()
     return calibrator.fit(
-        predictions.scores,
-        predictions.known_labels,
+        scores,
+        labels,
         from_probabilities=predictions.are_probabilities,
         floor=floor,
+        sample_weight=weights,
         sample_ids=leaks.row_keys(predictions),
         class_names=predictions.class_names,
+    )
+
+
+def best(predictions: Predictions, *, floor: float | None = None) -> BestFit:
+    """The choice by five-fold cross-fitting among the calibrators that search no penalty of their own."""
+    return fit_best(
+        predictions.scores,
+        predictions.known_labels,
+        default_candidates(),
+        from_probabilities=predictions.are_probabilities,
+        floor=floor,
     )
 
 
@@ -143,9 +156,9 @@ def compare_methods(
 
 
 def _line(p: torch.Tensor, test: Predictions, settings: Settings) -> dict[str, Any]:
-    claims = Claims.of(p, test.known_labels)
+    claims = test.claims_of(p)
     measured = measure(claims, catalogue.shown("compare", claims.num_classes), settings)
-    return {"metrics": {key: one.to_dict() for key, one in measured.items()}}
+    return {"metrics": {key: one.to_dict() for key, one in measured.items() if one.absent is None}}
 
 
 def _order(line: dict[str, Any], metric: str) -> float:
@@ -157,11 +170,13 @@ def _order(line: dict[str, Any], metric: str) -> float:
 def _against(
     kept: dict[str, torch.Tensor], winner: str, rival: str, test: Predictions, metric: str, settings: Settings
 ) -> Compared:
+    (first, labels, weights), (second, *_) = (test.arrays(kept[name]) for name in (winner, rival))
     compared = measures.compare(
-        kept[winner],
-        kept[rival],
-        test.known_labels,
+        first,
+        second,
+        labels,
         metric,
+        sample_weight=weights,
         confidence=settings.level,
         resamples=settings.resamples,
         seed=settings.seed,

@@ -11,9 +11,8 @@ from softkin import SoftkinError
 from softkin._io.files import Assumption, number
 from softkin.evaluation.results import Compared, Difference
 from softkin.metrics import catalogue, resampling
-from softkin.metrics.measurement import Settings, statistics
+from softkin.metrics.measurement import Meaningless, Settings, statistics
 from softkin.metrics.resampling import Comparison
-from softkin.metrics.scopes import Claims
 from softkin.metrics.statistics import Statistic
 from softkin.predictions import Predictions
 
@@ -32,8 +31,11 @@ def compare(models: Sequence[Predictions], **settings: Any) -> list[Compared]:
     first, *others = models
     in_order = [first, *(aligned(first, other) for other in others)]
     metrics = catalogue.shown("compare", first.num_classes)
-    claims = [Claims.of(model.probabilities, model.known_labels) for model in in_order]
-    made = [statistics(each, metrics, chosen) for each in claims]
+    claims = [model.claims for model in in_order]
+    made = [
+        {key: one for key, one in statistics(each, metrics, chosen).items() if not isinstance(one, Meaningless)}
+        for each in claims
+    ]
     return paired(made, [model.name or f"model {place}" for place, model in enumerate(models, start=1)], chosen)
 
 
@@ -59,6 +61,10 @@ def aligned(first: Predictions, other: Predictions) -> Predictions:
     other = matched
     if first.sample_ids is not None and other.sample_ids is not None:
         other = other.take(_order(_listed(first.sample_ids), _listed(other.sample_ids), a, b))
+    if first.are_pairs and other.are_pairs:  # each model's answers are right or wrong of their own
+        if len(first) != len(other):
+            raise SoftkinError(f"{a} has {len(first):,} pairs and {b} has {len(other):,}; a comparison needs the same.")
+        return other
     same_samples(first.known_labels, other.known_labels, a, b)
     return other
 

@@ -141,9 +141,12 @@ def check_options(kind: type[Rule], options: Mapping[str, Any]) -> None:
 
 def fit(rule: Rule, predictions: Predictions) -> Rule:
     """Fit on predictions, and remember their rows by content."""
+    if predictions.votes is not None or predictions.weights is not None:
+        raise SoftkinError(f"{predictions.name} has votes or weights, which the guarantees of rules do not know.")
+    scores, labels, _ = predictions.arrays()
     return rule.fit(
-        predictions.scores,
-        predictions.known_labels,
+        scores if predictions.are_pairs else predictions.scores,
+        labels,
         from_probabilities=predictions.are_probabilities,
         sample_ids=leaks.row_keys(predictions),
         class_names=predictions.class_names,
@@ -236,7 +239,9 @@ def candidates(
 ) -> dict[str, Rule]:
     """The rules that can be compared on such predictions, by title."""
     offered: dict[str, Rule] = {}
-    for score in set_scores.SCORES:
+    for score, known in set_scores.SCORES.items():
+        if known.ordinal:  # whether classes are ordered, the files do not say
+            continue
         offered[f"sets, {score.upper()}"] = PredictionSets(coverage, score)
         if alike is not None:
             offered[f"sets of kin, {score.upper()}"] = PredictionSets(coverage, score, similarity=alike)

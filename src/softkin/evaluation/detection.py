@@ -13,7 +13,8 @@ def scores_of(predictions: Predictions) -> dict[str, Tensor]:
 
     Agreement is minus the mutual information of label and weights, so that both point the same way.
     """
-    scores = {"confidence": predictions.probabilities.amax(dim=1)}
+    p = predictions.probabilities
+    scores = {"confidence": p[:, 1] if predictions.are_pairs else p.amax(dim=1)}
     if predictions.mutual_information is not None:
         scores["mutual_information"] = -predictions.mutual_information.double()
     return scores

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.workers import ENGINES
-from softkin.evaluation import comparison, in_memory, shards, streams
+from softkin.evaluation import comparison, groups, in_memory, shards, streams
 from softkin.evaluation.results import Compared, Evaluation
-from softkin.metrics import catalogue, scopes
+from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings
-from softkin.predictions import Predictions, Reading, inference
+from softkin.predictions import Predictions, Reading, inference, sets
 from softkin.predictions.blocks import Block, PredictionFile, assemble
 from softkin.predictions.reading import open_as
 
@@ -76,24 +76,24 @@ def evaluate_file(
     of_reading = {field.name for field in fields(Reading)}
     reading = Reading(**{key: value for key, value in options.items() if key in of_reading})
     chosen = Settings(slow=kde_interval, **{key: value for key, value in options.items() if key not in of_reading})
-    paths = shards.expand(path)
+    paths = sets.expand(path)
     if paths is None:
         files = [open_as(path, reading)]
     elif reading.labels is not None:
-        raise SoftkinError(
-            f"--labels needs a single file, but {path} stands for {len(paths)}; keep labels in each of them."
-        )
+        raise sets.needs_one_file(path, len(paths))
     else:
-        files = shards.opened(paths, reading)
-    inference.say(files[0].assumed)
+        files = sets.opened(paths, reading)
+    inference.say(sets.joined(files, str(path)).assumed)
     rows = [file.num_rows for file in files]
     if None not in rows:
-        kept = streams.readers(files[0].num_classes, chosen).values()
+        kept = streams.readers(files[0].claimed_classes, chosen).values()
         streams.require_room(sum(map(int, rows)), kept)  # type: ignore[arg-type]
     title = name or (Path(path).name if str(path) != "-" else files[0].name)
     shared = paths is not None and len(paths) > 1 and (jobs > 1 or engine == "ray") and not _fits(files)
     if shared:
         assert paths is not None
+        first = _first_label(files)
+        files = [sets.counted_from(file, first) for file in files]
         total = shards.summed(
             files, paths, reading, chosen, jobs=jobs, engine=engine, address=address, progress=progress
         )
@@ -102,14 +102,24 @@ def evaluate_file(
     if isinstance(collected, streams.Stream):
         return _of_stream(collected, title, files)
     predictions = replace(assemble(files[0], collected), name=title)
-    answers = scopes.wins(predictions.probabilities, predictions.known_labels)
-    return Evaluated(title, in_memory.evaluated(predictions, chosen), predictions, files[0].notes, answers)
+    pool = predictions.claims.pool("prediction")
+    answers = pool.scores, pool.is_hit[:, 0] > 0.5
+    data = in_memory.evaluated(predictions, chosen)
+    if predictions.groups is not None:
+        data["groups"] = groups.evaluated(predictions, reading.group or "group", chosen)
+    return Evaluated(title, data, predictions, files[0].notes, answers)
 
 
 def _fits(files: Sequence[PredictionFile]) -> bool:
     """Whether the files are known to fit in memory."""
     rows = [file.num_rows for file in files]
     return None not in rows and not _too_large(sum(map(int, rows)), files[0].num_classes)  # type: ignore[arg-type]
+
+
+def _is_kept_whole(block: Block) -> bool:
+    """Whether rows are kept whatever their number: only classes without weights, votes and groups are streamed."""
+    beside = (block.groups, block.weights)
+    return any(part is not None for part in beside) or getattr(block.labels, "ndim", 1) == 2
 
 
 def _too_large(rows: int, num_classes: int) -> bool:
@@ -130,25 +140,34 @@ def _collected(
         nonlocal total, current
         if current is None or current[0] != run:
             total = _merged(total, current)
-            current = run, streams.Stream(num_classes, chosen, start=fed)
-        shards.feed(current[1], file, block, start)
+            current = run, streams.Stream(files[0].claimed_classes, chosen, start=fed)
+        counted = replace(block, labels=block.labels - first) if first else block
+        shards.feed(current[1], file, counted, start)
 
-    fed = 0
+    fed = first = 0
     for run, places in enumerate(shards.runs_of(len(files))):
         for file in (files[place] for place in places):
             start = 0
             for block in file.blocks(progress=progress):
                 if block.labels is None:
-                    raise SoftkinError(
-                        f"{file.name} must have labels, one for each row; name a file of them with --labels."
-                    )
+                    raise shards.no_labels(file)
                 kept.append((run, file, block, start))
                 rows, start = rows + len(block.values), start + len(block.values)
-                streaming = streaming or _too_large(rows, num_classes)
+                if not streaming and _too_large(rows, num_classes) and not _is_kept_whole(block):
+                    streaming, first = True, _first_label(files)
                 while streaming and kept:
                     feed(*kept[0])
                     fed += len(kept.pop(0)[2].values)
     return [block for _, _, block, _ in kept] if not streaming else _merged(total, current)
+
+
+def _first_label(files: Sequence[PredictionFile]) -> int:
+    """``sets.first_label``, said where it is 1."""
+    first = sets.first_label(files)
+    if first:
+        name, high = files[0].name, files[0].num_classes
+        inference.say([f"{name}: labels are counted from 1, since they go from 1 to {high}."], stacklevel=5)
+    return first
 
 
 def _merged(total: streams.Stream | None, current: tuple[int, streams.Stream] | None) -> Any:

@@ -1,14 +1,16 @@
 """The evaluation of one model whose predictions fit in memory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+import torch
+
 from softkin._io.files import number
-from softkin.evaluation import detection, sentence
-from softkin.evaluation.results import Described, Evaluation, SettingsData
+from softkin.evaluation import detection, doubts, sentence
+from softkin.evaluation.results import Described, Evaluation, People, SettingsData
 from softkin.metrics import binning, catalogue, measurement
 from softkin.metrics.measurement import Measured, Settings
-from softkin.metrics.scopes import Claims, Pool
+from softkin.metrics.scopes import Pool
 from softkin.predictions import Predictions
 
 
@@ -35,32 +37,63 @@ def evaluate(
     Returns:
         Plain data: ``metrics`` maps each key to ``value``, ``low``, ``high`` and, for errors, ``when_calibrated`` with
         the same three; ``ece_kde_output`` has its ``floor``. Where a number is missing, ``no_interval`` or ``absent``
-        says why; ``caveat`` warns about a value's meaning. ``verdict`` puts the result in words, and ``reliability``
-        holds the bins.
+        says why; ``caveat`` warns about a value's meaning. ``verdict`` puts the result in words, with ``doubts`` about
+        the file first, and ``reliability`` holds the bins.
     """
     return evaluated(predictions, Settings(n_bins, confidence, resamples, seed, slow=kde_interval))
 
 
 def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
     """Like ``evaluate``, with all options in one ``Settings``."""
-    claims = Claims.of(predictions.probabilities, predictions.known_labels)
+    claims = predictions.claims
     measured = measurement.measure(claims, catalogue.shown("evaluate", claims.num_classes), settings)
-    words = described(claims.pool("prediction"), measured, settings)
+    pool = claims.pool("prediction")
+    found = doubts.of_predictions(predictions, pool.scores)
+    words = described(pool, measured, settings, found)
     data: Evaluation = {
         "name": predictions.name,
         "num_samples": claims.num_samples,
         "num_classes": claims.num_classes,
-        "class_names": predictions.class_names,
+        "kind": "pairs" if claims.are_pairs else "classes",
+        "class_names": None if claims.are_pairs else predictions.class_names,
         "digest": predictions.digest,
         "settings": settings_data(settings, "rows"),
         "verdict": words["verdict"],
         "reliability": words["reliability"],
         "metrics": {key: one.to_dict() for key, one in measured.items()},
     }
+    if predictions.votes is not None:
+        data["people"] = people(predictions)
+    turned = turned_round(measured.get("auc"), predictions.class_names)
+    if turned is not None:
+        data["warnings"] = [turned]
     disagreement = detection.spread(predictions)
     if disagreement is not None:
         data["mutual_information"] = disagreement
     return data
+
+
+def people(predictions: Predictions) -> People:
+    """How much people disagree about the samples, beside how much the model doubts."""
+    votes = predictions.votes
+    assert votes is not None
+    of_people, of_model = (torch.special.entr(p).sum(dim=1) for p in (votes, predictions.probabilities))
+    return {
+        "entropy": number(float(of_people.mean())),
+        "entropy_of_model": number(float(of_model.mean())),
+        "unanimous": number(float((votes.amax(dim=1) == 1).double().mean())),
+    }
+
+
+def turned_round(auc: Measured | None, class_names: list[str] | None) -> str | None:
+    """The sentence about a binary model whose scores rank the positive class last beyond doubt; else None."""
+    if auc is None or auc.absent is not None or auc.high is None or not auc.high < 0.5:
+        return None
+    positive = "1" if class_names is None else class_names[1]
+    return (
+        f"the samples of class {positive} have lower scores than the others (AUC {auc.value:.3f}): "
+        "are the scores those of the other class?"
+    )
 
 
 def settings_data(settings: Settings, resampled: str) -> SettingsData:
@@ -68,12 +101,14 @@ def settings_data(settings: Settings, resampled: str) -> SettingsData:
     return {**asdict(settings), "resampled": resampled}  # type: ignore[typeddict-item]
 
 
-def described(pool: Pool, measured: Mapping[str, Measured], settings: Settings) -> Described:
-    """The reliability of the winning scores in bins, and the verdict in words."""
-    bins = binning.curve(pool.scores, pool.hits, binning.equal_width(settings.n_bins))
+def described(
+    pool: Pool, measured: Mapping[str, Measured], settings: Settings, doubted: Sequence[str] = ()
+) -> Described:
+    """The reliability of the winning scores in bins, and the verdict in words, which begins with the doubts."""
+    bins = pool.curve(binning.equal_width(settings.n_bins))
     gap, ece = measured["signed_gap"].interval, measured["ece_hist"].interval
     return {
-        "verdict": sentence.verdict(gap, ece, sentence.cells(pool)),
+        "verdict": sentence.verdict(gap, ece, sentence.cells(pool), doubted),
         "reliability": {
             "edges": bins.edges.tolist(),
             "count": [round(count) for count in bins.count.tolist()],

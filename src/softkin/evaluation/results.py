@@ -9,6 +9,8 @@ from softkin.metrics.measurement import MeasuredData
 class Verdict(TypedDict):
     """A model in plain words."""
 
+    doubts: list[str]
+    """Why the file may not be what it was read as; to be read before the headline"""
     kind: Literal["over", "under", "mixed", "unknown", "calibrated"]
     headline: str
     detail: str
@@ -73,6 +75,8 @@ class Evaluation(Described):
     name: str | None
     num_samples: int
     num_classes: int
+    """K; 1 for pairs of a confidence and an outcome"""
+    kind: NotRequired[Literal["classes", "pairs"]]
     class_names: list[str] | None
     digest: str | None
     """Of scores and labels; None if there were too many rows to keep"""
@@ -81,6 +85,8 @@ class Evaluation(Described):
     mutual_information: NotRequired[Disagreement]
     out_of_distribution: NotRequired[list[Unknown]]
     abstention: NotRequired[dict[str, Any]]
+    groups: NotRequired["GroupsData"]
+    people: NotRequired["People"]
     warnings: NotRequired[list[str]]
 
 
@@ -94,6 +100,41 @@ class AgainstData(TypedDict):
     least: Plain
     by_rows: float
     same: bool
+
+
+class People(TypedDict):
+    """How much people disagree about the samples."""
+
+    entropy: Plain
+    """Of their votes, in nats: the mean over samples"""
+    entropy_of_model: Plain
+    """Of the model's probabilities"""
+    unanimous: Plain
+    """The share of samples on which all agree"""
+
+
+class GroupData(TypedDict):
+    """One group of rows."""
+
+    name: str
+    num_samples: int
+    metrics: dict[str, MeasuredData]
+    """With simultaneous intervals: all of them hold the truth together at the level of the evaluation"""
+    threshold: NotRequired[dict[str, Any]]
+    """The threshold on the confidence that keeps an error rate among the answers, and its guarantee"""
+
+
+class GroupsData(TypedDict):
+    """The groups of rows, and whether they differ."""
+
+    column: str
+    level: float
+    """Of all intervals of a metric together"""
+    groups: list[GroupData]
+    worst: dict[str, str]
+    """The group with the worst value of each metric"""
+    differ: dict[str, float]
+    """The p-value, for each metric, of the hypothesis that all groups have the same value"""
 
 
 class CellData(MeasuredData, total=False):

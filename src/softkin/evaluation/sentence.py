@@ -13,7 +13,7 @@ TELLING = 0.03  # an interval of the gap that reaches further from 0 could hide 
 VISIBLE = 0.0005  # a gap that is printed as 0.0 points does not count, however certain it is
 
 
-def verdict(gap: Interval, ece: Interval, cells: Mapping[str, Sequence[float]]) -> Verdict:
+def verdict(gap: Interval, ece: Interval, cells: Mapping[str, Sequence[float]], doubts: Sequence[str] = ()) -> Verdict:
     """The headline, and a sentence that explains it.
 
     The model is called over- or under-confident only if the gap's interval excludes 0. If neither interval shows a
@@ -24,10 +24,11 @@ def verdict(gap: Interval, ece: Interval, cells: Mapping[str, Sequence[float]]) 
         gap: Mean confidence minus accuracy (``signed_gap``), with its interval.
         ece: The histogram ECE of the prediction, with its interval.
         cells: The sums of ``cells``.
+        doubts: Reasons to look at the file first.
 
     Returns:
-        ``kind`` ("over", "under", "mixed", "unknown" or "calibrated"), ``headline``, ``detail``, and ``at``, the
-        confidence in percent that the detail mentions.
+        ``doubts``, ``kind`` ("over", "under", "mixed", "unknown" or "calibrated"), ``headline``, ``detail``, and
+        ``at``, the confidence in percent that the detail mentions.
     """
     n, hits, scores = sum(cells["count"]), sum(cells["hit_sum"]), sum(cells["score_sum"])
     sure, right = scores / n, hits / n
@@ -49,12 +50,13 @@ def verdict(gap: Interval, ece: Interval, cells: Mapping[str, Sequence[float]]) 
     else:
         kind, headline = "calibrated", "No sign that the confidences are wrong"
         detail += f". If there is a gap, it is within {reach}"
-    return {"kind": kind, "headline": headline, "detail": f"{detail}.", "at": None if near is None else near[0]}
+    about = None if near is None else near[0]
+    return {"doubts": list(doubts), "kind": kind, "headline": headline, "detail": f"{detail}.", "at": about}
 
 
 def cells(pool: Pool) -> dict[str, list[float]]:
     """The sums of winning scores in 300 cells, for ``verdict``."""
-    curve = binning.curve(pool.scores, pool.hits, binning.equal_width(CELLS))
+    curve = pool.curve(binning.equal_width(CELLS))
     return {part: getattr(curve, part).tolist() for part in ("count", "score_sum", "hit_sum")}
 
 

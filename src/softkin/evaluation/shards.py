@@ -4,10 +4,8 @@ The files are taken in contiguous runs, at most 32, whatever the number of proce
 streams are merged in the order of the files. So the results are the same to the bit, whichever process reads a file.
 """
 
-import glob
 import json
 import os
-import re
 import sys
 import threading
 import warnings
@@ -21,67 +19,15 @@ from typing import Any
 from softkin import SoftkinError
 from softkin._core import workers
 from softkin._core.progress import track
-from softkin._io import roles
 from softkin.evaluation.streams import Stream
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings
-from softkin.predictions import Reading
+from softkin.predictions import Reading, sets
 from softkin.predictions.blocks import Block, PredictionFile
-from softkin.predictions.formats import by_suffix
 from softkin.predictions.reading import open_as
 
 RUNS = 32  # contiguous parts of a set, which must not depend on the number of processes
 RETRIES = 3  # of a run after its node or process died
-
-
-def expand(path: str | Path) -> list[Path] | None:
-    """The files that a folder or a pattern such as ``shards/*.parquet`` stands for, in the order of their names.
-
-    It is None for one file, or standard input. Numbers in names are sorted as numbers: part-2 comes before part-10.
-
-    Raises:
-        SoftkinError: The folder or the pattern has no file of predictions, or files of several formats.
-    """
-    text = str(path)
-    if text == "-" or Path(path).is_file():
-        return None
-    if Path(path).is_dir():
-        inside = (file for file in Path(path).iterdir() if not file.name.startswith("."))
-        matches = [file for file in inside if file.is_file() and by_suffix(file) is not None]
-    elif glob.has_magic(text):
-        matches = [Path(name) for name in glob.glob(text, recursive=True) if Path(name).is_file()]
-    else:
-        return None
-    if Path(path).is_dir() and {file.suffix for file in matches} != {".json"}:
-        matches = [
-            file for file in matches if file.suffix != ".json"
-        ]  # something about the others, such as their schema
-    # An .npy file of labels belongs to one of scores.
-    matches = [file for file in matches if file.suffix != ".npy" or roles.kind_in_words(file.stem) is not None]
-    if not matches:
-        raise SoftkinError(f"{text} must match files of predictions, but there is none.")
-    kinds = sorted({by_suffix(file) or file.suffix for file in matches})
-    if len(kinds) > 1:
-        raise SoftkinError(f"{text} must match files of one format, but matches {' and '.join(kinds)}.")
-    return sorted(matches, key=lambda file: [(piece.isdigit(), int(piece) if piece.isdigit() else 0, piece)
-                                           for piece in re.split(r"(\d+)", str(file))])  # fmt: skip
-
-
-def opened(paths: Sequence[Path], reading: Reading) -> list[PredictionFile]:
-    """All files of a set, opened; they must agree on kind of scores, classes and class names."""
-    files = [open_as(path, reading) for path in paths]
-    first = files[0]
-    for other in files[1:]:
-        for what, a, b in (
-            ("kind of scores", first.kind, other.kind),
-            ("number of classes", first.num_classes, other.num_classes),
-            ("class names", first.class_names, other.class_names),
-        ):
-            if a != b:
-                both = f": {a} and {b}" if what != "class names" else ""
-                raise SoftkinError(f"the files of a set must have the same {what}, but {first.name} and {other.name} "
-                                   f"differ in it{both}.")  # fmt: skip
-    return files
 
 
 def runs_of(count: int) -> list[range]:
@@ -98,11 +44,16 @@ class Task:
     reading: dict[str, Any]
     """The fields of a ``Reading``"""
     num_classes: int
+    kind: str | None
+    class_names: list[str] | None
+    first_label: int
+    """What the first file of the set has"""
     start: int
     """The number of rows before these files; −1 to only count rows"""
     settings: dict[str, Any]
     metrics: list[str]
     """Keys of the metrics; every process must know the same ones"""
+    are_pairs: bool = False
 
     def perform(self) -> bytes:
         """The stream of the files as bytes, or the number of rows of each file as JSON."""
@@ -112,10 +63,14 @@ class Task:
                 f"the metric {sorted(unknown)[0]!r} is declared in the calling process only, and other processes do "
                 "not know it; evaluate with jobs=1."
             )
-        stream = Stream(self.num_classes, Settings(**self.settings), start=max(0, self.start))
+        claimed = 1 if self.are_pairs else self.num_classes
+        stream = Stream(claimed, Settings(**self.settings), start=max(0, self.start))
         counts = []
         for path in self.paths:
-            file = open_as(path, Reading(**self.reading))
+            file = sets.alike(
+                open_as(path, Reading(**self.reading)), self.kind, self.class_names, self.num_classes, "the first file"
+            )
+            file = sets.counted_from(file, self.first_label)
             rows = 0
             for block in file.blocks(progress=False):
                 if self.start >= 0:
@@ -125,10 +80,18 @@ class Task:
         return stream.to_bytes() if self.start >= 0 else json.dumps(counts).encode()
 
 
+def no_labels(file: PredictionFile) -> SoftkinError:
+    """The refusal of a file without labels."""
+    return SoftkinError(
+        f"{file.name} must have labels, one for each row; name their column with --label-column, or a file of them "
+        "with --labels."
+    )
+
+
 def feed(stream: Stream, file: PredictionFile, block: Block, start: int) -> None:
     """Add a block, which begins at row ``start`` of its file, to a stream."""
     if block.labels is None:
-        raise SoftkinError(f"{file.name} must have labels, one for each row; name a file of them with --labels.")
+        raise no_labels(file)
     try:
         stream.add(block.values, block.labels, file.kind or "logits", block.ids)
     except (TypeError, ValueError) as error:
@@ -151,12 +114,15 @@ def summed(
 ) -> Stream:
     """The stream of all files, read by ``jobs`` processes or by the nodes of a cluster."""
     first = files[0]
-    keys = [metric.key for metric in catalogue.shown("evaluate", first.num_classes)]
+    keys = [metric.key for metric in catalogue.shown("evaluate", first.claimed_classes)]
     counts = [file.num_rows for file in files]
 
     def task(run: range, start: int) -> Task:
         own_paths = [str(Path(paths[place]).resolve()) for place in run]
-        return Task(own_paths, asdict(reading), first.num_classes, start, asdict(settings), keys)
+        return Task(
+            own_paths, asdict(reading), first.num_classes, first.kind, first.class_names, first.first_label, start,
+            asdict(settings), keys, first.are_pairs,
+        )  # fmt: skip
 
     runs = runs_of(len(files))
     with _performer(engine, jobs, address) as perform:
@@ -168,7 +134,7 @@ def summed(
         total: Stream | None = None
         results = perform([task(run, start) for run, start in zip(runs, starts, strict=True)])
         for content in track(results, f"reading {len(files)} files", total=len(runs), show=progress):
-            part = Stream.from_bytes(content, first.num_classes, settings)
+            part = Stream.from_bytes(content, first.claimed_classes, settings)
             if total is None:
                 total = part
             else:

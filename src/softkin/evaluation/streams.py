@@ -19,12 +19,12 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._io import files
+from softkin.evaluation import doubts
 from softkin.evaluation.in_memory import described, settings_data
 from softkin.evaluation.results import Evaluation
 from softkin.metrics import catalogue, density, measurement, scopes
-from softkin.metrics.measurement import Settings
-from softkin.metrics.resampling import multiplicities
-from softkin.metrics.scopes import Pool
+from softkin.metrics.measurement import Meaningless, Settings
+from softkin.metrics.scopes import Claims, NoMeaning, Pool, multiplicities
 from softkin.metrics.statistics import (
     NEEDS_ALL,
     Averaged,
@@ -181,8 +181,17 @@ def _running(num_classes: int, settings: Settings) -> dict[str, Running]:
 
 
 def readers(num_classes: int, settings: Settings) -> dict[str, Statistic]:
-    """For each metric a statistic that reads its totals and says what must be kept of the rows."""
-    return {key: part.trial(num_classes) for key, part in _running(num_classes, settings).items()}
+    """For each metric a statistic that reads its totals and says what must be kept of the rows.
+
+    One class stands for pairs of a confidence and an outcome.
+    """
+    made: dict[str, Statistic] = {}
+    for key, part in _running(num_classes, settings).items():
+        try:
+            made[key] = part.trial(num_classes, exclusive=num_classes > 1)
+        except NoMeaning as reason:
+            made[key] = Meaningless(str(reason.args[0]), 1)
+    return made
 
 
 def _kept(reader: Statistic) -> Kept | None:
@@ -191,8 +200,8 @@ def _kept(reader: Statistic) -> Kept | None:
 
 def require_room(num_rows: int, kept: Iterable[Statistic]) -> None:
     """Refuse so many rows that the numbers kept of each would not fit the memory limit."""
-    # A winning score, a hit and a label, and a number for each average.
-    each = 13 + 8 * sum(_kept(reader) == "rows" for reader in kept)
+    # A winning score, a hit, a label and an answer, and a number for each average.
+    each = 17 + 8 * sum(_kept(reader) == "rows" for reader in kept)
     files.within("bytes", num_rows * each, f"the data kept of {num_rows:,} rows")
 
 
@@ -200,7 +209,7 @@ class Stream:
     """The state of an evaluation whose rows arrive in blocks.
 
     Args:
-        num_classes: K.
+        num_classes: K; 1 for pairs of a confidence and an outcome.
         settings: The options of ``evaluate``.
         start: The number of rows before those of this stream, if several streams share the rows.
     """
@@ -216,7 +225,7 @@ class Stream:
             key: part for key, part in running.items() if _kept(self.readers[key]) in ("rows", "groups", "totals")
         }
         rows = [key for key, reader in self.readers.items() if _kept(reader) == "rows"]
-        self.rows: dict[str, list[Tensor]] = {name: [] for name in ("winning", "right", "labels", *rows)}
+        self.rows: dict[str, list[Tensor]] = {name: [] for name in ("winning", "right", "labels", "answers", *rows)}
 
     def add(self, values: Tensor, labels: Tensor, kind: str, ids: Iterable[Any] | None = None) -> None:
         """Add a block of rows of logits or "probs", optionally with sample ids."""
@@ -225,13 +234,15 @@ class Stream:
             p = checks.probabilities(values).to(torch.float64)
         else:
             p = checks.logits(values).to(torch.float64).softmax(dim=1)
-        y = checks.class_labels(labels, num_samples=n, num_classes=k)
+        y = checks.class_labels(labels, num_samples=n, num_classes=max(2, k))
+        claims = Claims(p, y) if k > 1 else Claims(p[:, 1:].contiguous(), y[:, None].double(), exclusive=False)
         require_room(self.start + self.num_samples + n, self.readers.values())
-        made = {key: part.of(p, y) for key, part in self.running.items()}
+        made = {key: part.of(claims) for key, part in self.running.items()}
         if ids is not None:
             self.ids = (self.ids or 0) + _ids_in_order(ids, self.start + self.num_samples) & 2**64 - 1
-        winning, right = scopes.wins(p, y)
-        for name, column in (("winning", winning), ("right", right), ("labels", y.to(torch.int32))):
+        winning, right = scopes.wins(p, y) if k > 1 else (claims.probabilities[:, 0], y == 1)
+        answers = scopes.winners(p).to(torch.int32)
+        for name, column in zip(self.rows, (winning, right, y.to(torch.int32), answers), strict=False):
             self.rows[name].append(column)
         self.num_samples += n
         dealt = self._dealt(p)
@@ -246,7 +257,7 @@ class Stream:
         group, chance = torch.from_numpy(self.generator.random((len(p), 2))).unbind(dim=1)
         cumulative = p.cumsum(dim=1)
         drawn = torch.searchsorted(cumulative, (chance[:, None] * cumulative[:, -1:]), right=True)[:, 0]
-        return Dealt((group * self.groups).to(torch.int64), self.groups, drawn.clamp_(max=self.num_classes - 1))
+        return Dealt((group * self.groups).to(torch.int64), self.groups, drawn.clamp_(max=p.shape[1] - 1))
 
     def merge(self, later: "Stream") -> None:
         """Add the stream of the rows that follow."""
@@ -293,12 +304,16 @@ class Stream:
         made, absent = self._statistics(winners, right, rows)
         measured = measurement.measured(made, settings)
         measured |= {key: measurement.absent(reason) for key, reason in absent.items()}
-        words = described(winners, measured, settings)
+        found = []
+        if self.num_classes > 1:
+            found = doubts.doubts(rows["labels"], rows["answers"], winning, self.num_classes, class_names)
+        words = described(winners, measured, settings, found)
         data: Evaluation = {
             "name": name,
             "num_samples": self.num_samples,
             "num_classes": self.num_classes,
-            "class_names": class_names,
+            "kind": "classes" if self.num_classes > 1 else "pairs",
+            "class_names": class_names if self.num_classes > 1 else None,
             "digest": None,
             "settings": settings_data(settings, f"{self.groups} groups of rows"),
             "verdict": words["verdict"],
@@ -328,6 +343,9 @@ class Stream:
         made: dict[str, Statistic] = {}
         absent: dict[str, str] = {}
         for key, reader in self.readers.items():
+            if isinstance(reader, Meaningless):
+                absent[key] = reader.reason
+                continue
             if not isinstance(reader, Streamed):
                 absent[key] = f"{NEEDS_ALL}, and there are too many rows to hold"
                 continue

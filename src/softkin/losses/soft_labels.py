@@ -11,25 +11,21 @@ whose logit is −∞ has p = 0: it adds nothing where its label or weight is 0,
 import contextlib
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from softkin import similarity as similarities
-from softkin import smoothing
 from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.losses import auto_alpha
-from softkin.losses.auto_alpha import Alpha, AutoAlpha, validation_gap
+from softkin.losses.auto_alpha import AutoAlpha, validation_gap
 from softkin.losses.label_buffers import SmoothLabels
-from softkin.similarity import Beta, Outputs, SparseRows
+from softkin.similarity import SparseRows
 
 if TYPE_CHECKING:
-    from softkin.word_vectors import WordVectors
+    pass
 
 GUARDS = 16  # batches of probability targets to check for double smoothing; the first of mixup may be unmixed
 
@@ -40,6 +36,10 @@ class ModelOutput(Protocol):
     @property
     def logits(self) -> Any:
         """Logits (N, K)."""
+
+
+UNADJUSTED = 2000  # batches without a call of ``adjust``: some epochs of most data
+STAYS = 3  # epochs at 0 after which alpha="auto" says why
 
 
 class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
@@ -116,6 +116,9 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
             weight = w
         self.register_buffer("weight", weight)
         self._guards = GUARDS
+        self._steps: int | None = None if self._auto is None else 0
+        """Batches since alpha="auto" should have been adjusted; None once it was, or if α is fixed"""
+        self._zeros = 0
 
     def extra_repr(self) -> str:
         moving = "" if self._auto is None else f"alpha={self.alpha:.6g} (auto), "
@@ -149,7 +152,30 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
             validation_logits, validation_labels, num_classes=self.num_classes, ignore_index=self.ignore_index
         )
         self.set_alpha(self._auto.moved(self.alpha, gap))
+        self._steps = None
+        self._zeros = self._zeros + 1 if self.alpha == 0 else 0
+        if self._zeros == STAYS:
+            how = f"{-100 * gap:.1f} points less sure than it is right" if gap < 0 else "as sure as it is right"
+            warnings.warn(
+                f"alpha='auto' has stayed at 0 for {STAYS} epochs: on the validation rows the network is {how}, and "
+                "smoothing would make it less sure still. It trains on one-hot labels for now.",
+                stacklevel=2,
+            )
         return self.alpha
+
+    def _count_step(self) -> None:
+        """Warn once if alpha="auto" is never adjusted."""
+        assert self._steps is not None
+        self._steps += 1
+        if self._steps == UNADJUSTED:
+            self._steps = None
+            warnings.warn(
+                f"alpha='auto' is still {self.alpha:g}, where it began {UNADJUSTED:,} batches ago, because `adjust` "
+                "was never called: call loss_fn.adjust(validation_logits, validation_labels) once per epoch, or "
+                "give alpha "
+                "a number.",
+                stacklevel=3,
+            )
 
     def forward(
         self, logits: Tensor | ModelOutput, targets: Tensor, num_items_in_batch: Tensor | float | None = None
@@ -163,6 +189,8 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
                 of a gradient accumulation is divided by the samples of all its batches, the gradients are those of
                 one large batch. Hugging Face's ``Trainer(compute_loss_func=loss_fn)`` passes it.
         """
+        if not torch.compiler.is_compiling() and self._steps is not None and self.training:
+            self._count_step()
         if not isinstance(logits, Tensor):
             logits = _logits_of(logits)
         if num_items_in_batch is not None and self.reduction != "mean":
@@ -374,138 +402,3 @@ def _dot(q: Tensor, log_p: Tensor) -> Tensor:
 def _along_classes(w: Tensor, like: Tensor) -> Tensor:
     """A tensor (K,), reshaped to multiply (N, K, d1, …)."""
     return w.view(1, -1, *(1,) * (like.ndim - 2))
-
-
-class ClassSimilarityLoss(SoftLabelCrossEntropy):
-    """``SoftLabelCrossEntropy`` with the labels (1−α)·one-hot + α·similarity.
-
-    With equal similarities it equals ``F.cross_entropy(label_smoothing=α·K/(K−1))``: here α is the mass on the other
-    classes, whereas PyTorch spreads its mass over all K classes.
-
-    Args:
-        similarity: (K, K) from ``softkin.similarity``, or its ``SparseRows``.
-        alpha: The smoothing factor, 0 ≤ α < 1, or "auto": see ``adjust``.
-        weight: As in ``SoftLabelCrossEntropy``, like all options below.
-        weight_by: "class" or "sample".
-        ignore_index: Integer targets with this value are ignored.
-        reduction: "mean", "sum" or "none".
-        persistent: Whether the labels are part of the ``state_dict``.
-
-    Example:
-        >>> loss_fn = ClassSimilarityLoss.from_names(["cat", "dog", "car"], alpha=0.1, beta=1.0)
-        >>> row = loss_fn.soft_labels[0]
-        >>> round(float(row[0]), 4), bool(row[1] > row[2])  # a cat is more like a dog than like a car
-        (0.9, True)
-    """
-
-    def __init__(
-        self,
-        similarity: Array | SparseRows,
-        alpha: Alpha = 0.1,
-        *,
-        weight: Array | None = None,
-        weight_by: Literal["class", "sample"] = "class",
-        ignore_index: int = -100,
-        reduction: Literal["mean", "sum", "none"] = "mean",
-        persistent: bool = False,
-    ) -> None:
-        auto = auto_alpha.requested(alpha)
-        # A loss that moves α scales the labels at α = 1, which are the similarity itself.
-        labels: Tensor | SparseRows
-        if isinstance(alpha, str | AutoAlpha):
-            labels = smoothing.checked_similarity(similarity)
-        else:
-            labels = smoothing.similarity_labels(similarity, alpha)
-        super().__init__(
-            labels,
-            alpha=auto,
-            weight=weight,
-            weight_by=weight_by,
-            ignore_index=ignore_index,
-            reduction=reduction,
-            persistent=persistent,
-        )
-
-    def extra_repr(self) -> str:
-        return super().extra_repr() if self._auto else f"alpha={self.alpha:.6g}, {super().extra_repr()}"
-
-    @classmethod
-    def from_distances(
-        cls,
-        matrix: Array,
-        alpha: Alpha = 0.1,
-        beta: Beta = 2.0,
-        *,
-        asymmetric: bool = False,
-        top_m: int | None = None,
-        outputs: Outputs | None = None,
-        **options: Any,
-    ) -> Self:
-        """Make the loss from class distances (K, K): see ``similarity.from_distances``."""
-        similarity: Tensor | SparseRows = similarities.from_distances(
-            matrix, beta, asymmetric=asymmetric, top_m=top_m, outputs=outputs
-        )
-        return cls(similarity, alpha, **options)
-
-    @classmethod
-    def from_names(
-        cls,
-        class_names: Sequence[str | Sequence[str]],
-        alpha: Alpha = 0.1,
-        beta: Beta = 2.0,
-        *,
-        vectors: "WordVectors | Mapping[str, Any] | str | Path | None" = None,
-        aliases: Mapping[str, str] | None = None,
-        prefer: Literal["words", "entity"] = "words",
-        top_m: int | None = None,
-        outputs: Outputs | None = None,
-        **options: Any,
-    ) -> Self:
-        """Make the loss from class names: see ``distances.from_words`` and ``similarity.from_vectors``.
-
-        With ``top_m`` each class keeps only its m most similar classes. ``beta="auto"`` chooses β by a baseline's
-        ``outputs`` on held-out rows.
-        """
-        from softkin import distances
-        from softkin.distances import doubts  # here, as a loss from a matrix needs no distances
-
-        rows = distances.name_vectors(class_names, vectors, aliases=aliases, prefer=prefer)
-        similarity = similarities.from_vectors(rows, beta, top_m=top_m, outputs=outputs)
-        if prefer == "words":
-            for sentence in doubts.doubts(class_names, similarity, beta, vectors=vectors, aliases=aliases):
-                warnings.warn(sentence, stacklevel=2)
-        return cls(similarity, alpha, **options)
-
-    @classmethod
-    def from_file(
-        cls,
-        path: str | Path,
-        class_names: Sequence[str],
-        alpha: "Alpha | None" = None,
-        beta: Beta | None = None,
-        *,
-        asymmetric: bool = False,
-        **options: Any,
-    ) -> Self:
-        """Make the loss from a file about class similarity, such as ``softkin similarity`` and its audition write.
-
-        Args:
-            path: A file of distances, similarity, smooth labels, a confusion matrix or a taxonomy.
-            class_names: The names in the order of the labels; the file's classes are reordered by name.
-            alpha: None uses the value that the file suggests, else 0.1.
-            beta: For distances, by default 2. A similarity already contains its β.
-            asymmetric: Allow distances that differ by direction.
-            options: Other options of the loss.
-        """
-        from softkin import distances  # here, as a loss from a matrix needs no distances
-
-        content = distances.read_file(path, checks.class_names(class_names), class_names)
-        if alpha is None:
-            alpha = content.about.get("alpha", 0.1)
-        if content.kind == "distances":
-            beta = 2.0 if beta is None else beta
-            asymmetric = asymmetric or content.about.get("asymmetric") is True
-            return cls.from_distances(content.values, alpha, beta, asymmetric=asymmetric, **options)
-        if beta is not None:
-            raise ValueError(f"`beta` must be left out: {path} holds a similarity, which already includes its β.")
-        return cls(content.values, alpha, **options)

@@ -1,13 +1,17 @@
 """Calibration metrics, proper scores and semantic metrics, each with its uncertainty.
 
 All take probabilities (N, K) and integer labels (N,), as torch tensors or numpy arrays, float16 to float64, on any
-device (on MPS, which has no float64, they compute on the CPU). They return a Python float, a fraction and never a
+device (on MPS, which has no float64, they compute on the CPU). They also take the other shapes of claims that people
+have: (N,) confidences and booleans, (N,) scores of a binary model and integers 0 and 1, (N, K) votes or soft labels,
+(N, L) labels each for itself, and (N, K, …) pixels or tokens; ``sample_weight`` weighs rows, ``ignore_index`` leaves
+some out. docs/kinds.md shows each. They return a Python float, a fraction and never a
 percentage; with ``confidence=0.95`` an ``Interval``. Nothing is renormalised, clipped or taken for logits: invalid
 input is refused.
 
 - Calibration errors: ``ece_hist``, ``ece_kde``, ``classwise_ece``, ``mce``, ``debiased_ece``, ``smooth_ece``,
   ``signed_gap``; their values under perfect calibration: ``when_calibrated``, ``kde_floor``
-- Scores: ``nll``, ``brier``, ``brier_decomposition``, ``accuracy``, ``top_k_accuracy``, ``aurc``
+- Scores: ``nll``, ``brier``, ``brier_decomposition``, ``accuracy``, ``top_k_accuracy``
+- Ranking: ``aurc``, ``confidence_auroc``, ``auc`` of a binary model
 - Known against unknown: ``auroc``, ``fpr_at_95``
 - Classes that are alike: ``superclass``, ``superclass_ece``, ``neighbourhood_mass``, ``mistake_severity``,
   ``severity_curve``
@@ -15,18 +19,17 @@ input is refused.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 
 from softkin._core import checks, randomness
 from softkin._core.checks import Array
-from softkin.metrics import catalogue, resampling, scopes
+from softkin.metrics import catalogue, resampling
 
 # isort: off
 # Metrics are declared in this order, in which lists and tables show them.
-from softkin.metrics.scores import accuracy, brier, nll, top_k_accuracy
+from softkin.metrics.scores import accuracy, brier, nll, rps, top_k_accuracy
 from softkin.metrics.calibration import (
     classwise_ece,
     debiased_ece,
@@ -37,7 +40,7 @@ from softkin.metrics.calibration import (
     signed_gap,
     smooth_ece,
 )
-from softkin.metrics.ranking import aurc, auroc, fpr_at_95
+from softkin.metrics.ranking import auc, aurc, auroc, confidence_auroc, fpr_at_95
 from softkin.metrics.semantic import (
     SeverityCurve,
     mistake_severity,
@@ -50,7 +53,7 @@ from softkin.metrics.semantic import (
 # isort: on
 from softkin.metrics.decomposition import BrierParts, brier_decomposition
 from softkin.metrics.resampling import TESTS, Comparison, Interval, Test
-from softkin.metrics.scopes import Pool
+from softkin.metrics.scopes import Claims, Pool
 from softkin.metrics.statistics import CalibrationError
 from softkin.metrics.streaming import Accumulator
 
@@ -61,12 +64,14 @@ __all__ = [
     "Interval",
     "SeverityCurve",
     "accuracy",
+    "auc",
     "aurc",
     "auroc",
     "brier",
     "brier_decomposition",
     "classwise_ece",
     "compare",
+    "confidence_auroc",
     "debiased_ece",
     "ece_hist",
     "ece_kde",
@@ -77,6 +82,7 @@ __all__ = [
     "mistake_severity",
     "neighbourhood_mass",
     "nll",
+    "rps",
     "severity_curve",
     "signed_gap",
     "smooth_ece",
@@ -95,6 +101,8 @@ def interval(
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
+    sample_weight: Array | None = None,
+    ignore_index: int | None = None,
     **options: Any,
 ) -> Interval:
     r"""A metric with its confidence interval: what ``confidence=`` of each metric returns.
@@ -111,20 +119,24 @@ def interval(
       (1 − level)/2 quantile, cut at 0; the lower end is 0 unless labels redrawn from the scores reject calibration at
       that level.
 
-    Every interval contains the value itself. docs/bias.md shows how often each kind holds the truth.
+    Every interval contains the value itself. docs/bias.md shows how often each kind holds the truth. With weights the
+    same rows are resampled, and formulas use the number of rows of equal weight that say as much, (Σw)²/Σw². Pixels of
+    one image depend on each other, so whole images are resampled.
 
     Args:
-        probabilities: (N, K).
+        probabilities: (N, K), or another shape of claims.
         labels: (N,).
         metric: A metric of this module, or its name.
         confidence: The level.
         resamples: The number of resamples, at least 100.
         seed: The same seed gives the same interval.
+        sample_weight: (N,) weights of the samples.
+        ignore_index: A label of rows to leave out.
         options: Options of the metric.
     """
     known = catalogue.named(metric)
-    p, y = scopes.checked(probabilities, labels)
-    return resampling.interval(known.statistic(p, y, **options), confidence, resamples, seed)
+    claims = Claims.of(probabilities, labels, sample_weight=sample_weight, ignore_index=ignore_index)
+    return resampling.interval(known.statistic(claims, **options), confidence, resamples, seed)
 
 
 def when_calibrated(
@@ -142,7 +154,7 @@ def when_calibrated(
     ECE is evidence of miscalibration only as far as it exceeds this value. Print it beside every ECE.
 
     Args:
-        probabilities: (N, K); labels are not needed.
+        probabilities: (N, K), or (N,) confidences of pairs; labels are not needed.
         metric: A calibration error of this module, or its name.
         confidence: The share of draws between ``low`` and ``high``.
         draws: The number of sets of labels.
@@ -158,13 +170,24 @@ def when_calibrated(
         True
     """
     known = catalogue.named(metric)
-    p = checks.probabilities(probabilities)
     level = checks.level(confidence)
     checks.count(draws, "draws")
+    if getattr(probabilities, "ndim", 2) == 1:
+        s = checks.unit_scores(checks.as_tensor(probabilities, "probabilities"))
+        claimed = Pool(s, torch.empty(0), len(s), 1)
+        right = next(claimed.redrawn(randomness.generator(seed), 1))[1][0]
+        return _of_redrawn(known, Claims.of(s, right), level, draws, seed, options)
+    p = checks.probabilities(probabilities)
     # Only a bandwidth that depends on the hits depends on these labels; for its sake they are drawn, too.
     scores = Pool(p.reshape(-1), torch.empty(0), *p.shape)
     start = next(scores.redrawn(randomness.generator(seed), 1))[0][0]
-    statistic = known.statistic(p, start, **options)
+    return _of_redrawn(known, Claims(p, start), level, draws, seed, options)
+
+
+def _of_redrawn(
+    known: catalogue.Metric, claims: Claims, level: float, draws: int, seed: int, options: dict[str, Any]
+) -> Interval:
+    statistic = known.statistic(claims, **options)
     if not isinstance(statistic, CalibrationError):
         raise TypeError(f"labels can be redrawn from the scores for calibration errors only, got {known.key!r}.")
     return resampling.when_calibrated(statistic, level, draws, seed)
@@ -173,13 +196,15 @@ def when_calibrated(
 def compare(
     probabilities_a: Array,
     probabilities_b: Array,
-    labels: Array,
+    labels: Array | tuple[Array, Array],
     metric: str | Callable[..., float] = "ece_hist",
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
     test: Test = "equal metric",
     seed: int = 0,
+    sample_weight: Array | None = None,
+    ignore_index: int | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare two models on the same samples: the difference with a paired interval and a p-value.
@@ -194,9 +219,9 @@ def compare(
       small p does not say that the metric differs.
 
     Args:
-        probabilities_a: (N, K) of model a.
-        probabilities_b: (N, K) of model b, for the same samples in the same order.
-        labels: (N,).
+        probabilities_a: (N, K) of model a, or another shape of claims.
+        probabilities_b: The same of model b, for the same samples in the same order.
+        labels: (N,). Pairs have outcomes of each model's own answers: pass both, as (outcomes_a, outcomes_b).
         metric: A metric of this module, its name, or any function of (probabilities, labels) that returns a float. A
             function is called twice for each resample, and twice for each swap.
         confidence: The level of the interval.
@@ -204,28 +229,39 @@ def compare(
             1/(resamples + 1) of the second.
         test: "equal metric" or "exchangeable".
         seed: The same seed gives the same answer.
+        sample_weight: (N,) weights of the samples.
+        ignore_index: A label of rows to leave out.
         options: Options of the metric.
 
     Returns:
         ``Comparison(difference, low, high, p_value)``; the difference is a minus b.
     """
-    p_a, y = scopes.checked(probabilities_a, labels)
-    p_b = checks.probabilities(probabilities_b, "probabilities_b").to(p_a.device)
+    p_a = checks.as_tensor(probabilities_a, "probabilities_a")
+    p_b = checks.as_tensor(probabilities_b, "probabilities_b").to(p_a.device)
     if p_a.shape != p_b.shape:
         raise ValueError(
             f"both models must cover the same samples and classes, got {tuple(p_a.shape)} and {tuple(p_b.shape)}."
         )
+    labels_a, labels_b = labels if isinstance(labels, tuple) else (labels, labels)
+    of_a, of_b = (
+        Claims.of(p, y, sample_weight=sample_weight, ignore_index=ignore_index)
+        for p, y in ((p_a, labels_a), (p_b, labels_b))
+    )
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
     checks.option(test, "test", TESTS)
     known = catalogue.of(metric)
     if known is not None:
-        a, b = known.statistic(p_a, y, **options), known.statistic(p_b, y, **options)
+        a, b = known.statistic(of_a, **options), known.statistic(of_b, **options)
         resolvable = a.no_resampling is None and b.no_resampling is None
         if resolvable and (test == "equal metric" or a.adds_up_with(b)):
             return resampling.compared(a, b, level, resamples, seed, test)
         return resampling.compared_by_calls(
-            lambda p, t: known.statistic(p, t, **options).value(), p_a, p_b, y, level, resamples, seed, test
+            lambda claims: known.statistic(claims, **options).value(), of_a, of_b, level, resamples, seed, test
         )
     assert callable(metric)
-    return resampling.compared_by_calls(partial(metric, **options), p_a, p_b, y, level, resamples, seed, test)
+
+    def call(claims: Claims) -> float:
+        return float(metric(*claims.classes(), **options))
+
+    return resampling.compared_by_calls(call, of_a, of_b, level, resamples, seed, test)

@@ -16,7 +16,7 @@ from torch import Tensor
 from softkin.metrics import binning
 from softkin.metrics.binning import Bins, Norm, ReliabilityCurve
 from softkin.metrics.intervals import score_minus_share, size_of_gap
-from softkin.metrics.scopes import Per, Pool
+from softkin.metrics.scopes import Claims, NoMeaning, Per, Pool
 from softkin.metrics.statistics import (
     KEEP,
     CalibrationError,
@@ -43,7 +43,7 @@ class Binned(PooledSums, Streamed):
     def __init__(self, pool: Pool, bins: Bins, *, per: Per = "sample") -> None:
         self.pool, self.bins, self.per = pool, bins, per
         self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
-        self.denominator = pool.denominator(per)
+        self.denominator, self.weights = pool.denominator(per), pool.weights
         self.needs_all = MASS_NEEDS_ALL if bins.from_scores else None
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Binned(PooledSums, Streamed):
 
     def curve(self) -> ReliabilityCurve:
         """The reliability curve."""
-        return binning.curve(self.pool.scores, self.pool.hits, self.bins)
+        return self.pool.curve(self.bins)
 
     def value(self) -> float:
         return float(self.of_curve(self.curve(), self.denominator))
@@ -65,8 +65,8 @@ class Binned(PooledSums, Streamed):
         curve = self.curve()
         return added(torch.cat([curve.count, curve.score_sum, curve.hit_sum]), into)
 
-    def read(self, totals: Tensor, num_samples: int) -> float:
-        n = num_samples * (self.columns if self.per == "score" else 1)
+    def read(self, totals: Tensor, num_samples: float) -> float:
+        n = num_samples * (self.denominator / self.num_samples)
         return float(self.of_curve(ReliabilityCurve(self.bins.edges, *totals.view(3, -1)), n))
 
     def on(self, pool: Pool) -> Self | None:
@@ -114,7 +114,7 @@ class BinnedError(Binned, CalibrationError):
     @property
     def _many(self) -> bool:
         """Whether a row adds several scores to a sum per sample."""
-        return self.columns > 1 and self.per == "sample"
+        return self.columns > 1 and self.per == "sample" and self.pool.exclusive
 
     def caveat(self) -> str | None:
         return ONE_BIN if self._bins_used() == 1 else None
@@ -135,16 +135,17 @@ class BinnedError(Binned, CalibrationError):
         count, score = (part.to(sums.device) for part in (curve.count, curve.score_sum))
         off = self.departures(sums)[0]
         # Σ count (gap − α − β (conf − mean))² is least for these α and β.
-        conf = score / count.clamp(min=1) - score.sum() / count.sum()
+        conf = score / torch.where(count > 0, count, 1.0) - score.sum() / count.sum()
         slope = (off * conf).sum() / (count * conf * conf).sum().clamp(min=1e-12)
         return count, score, count * (off.sum() / count.sum() + slope * conf)
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool, m = self.pool, self.bins.n_bins
         rows = self._row_sums(slice(None))
-        count, score_sum = rows[:2].sum(dim=1)
+        own = rows if pool.weights is None else rows * pool.weights[:, None]
+        count, score_sum = own[:2].sum(dim=1)
         if pool.columns == 1:
-            member = rows[0].to(torch.float32)
+            member = own[0].to(torch.float32)
             hits = [hit.to(torch.float32) @ member for _, hit in pool.redrawn(generator, times)]  # whole numbers: exact
             return self._of_sums(count, score_sum, torch.cat(hits).to(torch.float64))
         # Only the bin of the drawn label's score matters, so bins are drawn, by each row's mass in them, not classes.
@@ -152,7 +153,8 @@ class BinnedError(Binned, CalibrationError):
         values = []
         for drawn, _ in mass.redrawn(generator, times):
             flat = drawn + m * torch.arange(len(drawn), device=drawn.device)[:, None]
-            hits_in = torch.bincount(flat.reshape(-1), minlength=len(drawn) * m).view(len(drawn), m).to(rows)
+            w = None if pool.weights is None else pool.weights.expand(len(drawn), -1).reshape(-1)
+            hits_in = torch.bincount(flat.reshape(-1), w, minlength=len(drawn) * m).view(len(drawn), m).to(rows)
             values.append(self._of_sums(count, score_sum, hits_in))
         return torch.cat(values)
 
@@ -166,7 +168,7 @@ class SizeOfGap(BinnedError):
     def ends(self, level: float) -> tuple[float, float] | None:
         if self.columns > 1 or self._bins_used() > 1:
             return None
-        return size_of_gap(self.pool.scores, self.pool.is_hit[:, 0], level)
+        return size_of_gap(self.pool.scores, self.pool.is_hit[:, 0], level, self.weights)
 
 
 class RootGap(SizeOfGap):
@@ -194,6 +196,12 @@ class LargestGap(SizeOfGap):
 
 class Debiased(SizeOfGap):
     """The root of the mean squared gap less the part that chance adds to it."""
+
+    def __init__(self, pool: Pool, bins: Bins, *, per: Per = "sample") -> None:
+        if pool.outcomes is not None or pool.weights is not None:
+            what = "rows of equal weight" if pool.outcomes is None else "outcomes that are true or false"
+            raise NoMeaning(f"what it subtracts for chance holds for {what} only")
+        super().__init__(pool, bins, per=per)
 
     @property
     def at_most(self) -> float:
@@ -264,6 +272,8 @@ class MeanGap(DifferenceError, SizeOfGap):
     def gap(self) -> Gap | None:
         if self.columns == 1:
             return super().gap()
+        if not self.pool.exclusive or self.pool.outcomes is not None:
+            return None
         # Of all scores of a row the differences to the hits add up to 0. So the bins in which most scores win have the
         # same gap as the other bins together, with the other sign.
         rows = self.pool.rows
@@ -280,7 +290,7 @@ class MeanGap(DifferenceError, SizeOfGap):
         if self.columns > 1 and self._bins_used() == 2:
             gap = self.gap()
             if gap is not None and bool((gap.scores > 0).all()):  # each row has one in the winners' bin
-                low, high = size_of_gap(gap.scores, gap.is_hit, level)
+                low, high = size_of_gap(gap.scores, gap.is_hit, level, self.weights)
                 return gap.factor * low, gap.factor * high
         return super().ends(level)
 
@@ -308,7 +318,7 @@ class OverConfidence(DifferenceError):
     def ends(self, level: float) -> tuple[float, float] | None:
         if self.columns > 1 or self._bins_used() > 1:
             return None
-        low, high = score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level)
+        low, high = score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level, self.weights)
         return max(0.0, low), max(0.0, high)
 
 
@@ -325,7 +335,7 @@ class UnderConfidence(DifferenceError):
     def ends(self, level: float) -> tuple[float, float] | None:
         if self.columns > 1 or self._bins_used() > 1:
             return None
-        low, high = score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level)
+        low, high = score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level, self.weights)
         return max(0.0, -high), max(0.0, -low)
 
 
@@ -337,7 +347,9 @@ class Net(Differences):
 
     def ends(self, level: float) -> tuple[float, float] | None:
         # For output, the scores of a row sum to 1 and so do its hits: the gap is 0, up to rounding.
-        return score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level) if self.columns == 1 else None
+        if self.columns > 1:
+            return None
+        return score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level, self.weights)
 
 
 BY_NORM: dict[Norm, type[BinnedError]] = {1: MeanGap, 2: RootGap, "max": LargestGap}
@@ -346,13 +358,15 @@ BY_NORM: dict[Norm, type[BinnedError]] = {1: MeanGap, 2: RootGap, "max": Largest
 class Classwise(RowSums, CalibrationError, Streamed):
     """One curve for each class, errors summed or averaged over the classes."""
 
-    def __init__(self, probabilities: Tensor, labels: Tensor, bins: Bins, *, divide_by: int) -> None:
+    def __init__(self, claims: Claims, bins: Bins, *, divide_by: int) -> None:
+        probabilities, labels = claims.probabilities, claims.labels
         self.p, self.labels, self.bins, self.divide_by = probabilities, labels, bins, divide_by
+        self.weights, self.exclusive = claims.weights, claims.exclusive
         self.num_samples, self.columns, self.device = *probabilities.shape, labels.device
         self.needs_all = MASS_NEEDS_ALL if bins.from_scores else None
 
     @abstractmethod
-    def of_curves(self, curves: ReliabilityCurve, n: int) -> Tensor:
+    def of_curves(self, curves: ReliabilityCurve, n: float) -> Tensor:
         """The metric, of shape (…), of curves of shape (…, K, M) over n rows."""
 
     @property
@@ -361,20 +375,30 @@ class Classwise(RowSums, CalibrationError, Streamed):
 
     @property
     def of_one_row(self) -> float:
-        return 2 / (self.num_samples * self.divide_by)  # one class loses a hit, another gains it
+        heaviest = 1.0 if self.weights is None else float(self.weights.max())
+        most = 2 if self.exclusive else self.columns  # one class loses a hit, another gains it
+        return heaviest * most / (self.num_samples * self.divide_by)
+
+    @property
+    def can_redraw(self) -> bool:
+        return self.labels.ndim == 1
 
     @property
     def at_most(self) -> float:
         return self.columns / self.divide_by  # at most 1 per class
 
     def value(self) -> float:
-        return float(self.of_curves(binning.class_curves(self.p, self.labels, self.bins), self.num_samples))
+        return float(self.of_curves(self.curves(), self.num_samples))
+
+    def curves(self) -> ReliabilityCurve:
+        """The curve of each class, with sums of shape (K, M)."""
+        return binning.class_curves(self.p, self.labels, self.bins, weights=self.weights)
 
     def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
-        curves = binning.class_curves(self.p, self.labels, self.bins)
+        curves = self.curves()
         return added(torch.stack([curves.count, curves.score_sum, curves.hit_sum]).flatten(), into)
 
-    def read(self, totals: Tensor, num_samples: int) -> float:
+    def read(self, totals: Tensor, num_samples: float) -> float:
         curves = ReliabilityCurve(self.bins.edges, *totals.view(3, self.columns, -1))
         return float(self.of_curves(curves, num_samples))
 
@@ -383,16 +407,18 @@ class Classwise(RowSums, CalibrationError, Streamed):
         return binning.assign(self.p[part], self.bins).to(torch.int64) + column
 
     def _scores(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """The scores in their places, (n, K·M), all places, and those of the true classes."""
+        """The scores and the hits in their places, both (n, K·M), and the places."""
         place = self._places(part)
         scores = torch.zeros(len(place), self.columns * self.bins.n_bins, dtype=torch.float32, device=self.device)
         scores.scatter_(1, place, self.p[part].to(torch.float32))
-        return scores, place, place.gather(1, self.labels[part, None])
+        labels = self.labels[part]
+        if labels.ndim == 2:
+            return scores, torch.zeros_like(scores).scatter_(1, place, labels.to(torch.float32)), place
+        return scores, torch.zeros_like(scores).scatter_(1, place.gather(1, labels[:, None]), 1.0), place
 
     def row_block(self, part: slice) -> Tensor:
-        scores, place, own = self._scores(part)
-        count, hits = torch.zeros_like(scores).scatter_(1, place, 1.0), torch.zeros_like(scores).scatter_(1, own, 1.0)
-        return torch.cat([count, scores, hits], dim=1)
+        scores, hits, place = self._scores(part)
+        return torch.cat([torch.zeros_like(scores).scatter_(1, place, 1.0), scores, hits], dim=1)
 
     def of(self, sums: Tensor) -> Tensor:
         count, score, hit = sums.view(len(sums), 3, self.p.shape[1], self.bins.n_bins).unbind(1)
@@ -411,7 +437,7 @@ class Classwise(RowSums, CalibrationError, Streamed):
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         n, k = self.p.shape
         m = self.bins.n_bins
-        curves = binning.class_curves(self.p, self.labels, self.bins)
+        curves = self.curves()
         pool = Pool(self.p.reshape(-1), self.labels, n, k)
         places = self._places(slice(None))
         values = []
@@ -419,7 +445,8 @@ class Classwise(RowSums, CalibrationError, Streamed):
             own = places[torch.arange(n, device=drawn.device), drawn]
             flat = own + torch.arange(len(drawn), device=drawn.device)[:, None] * (k * m)
             size = len(drawn) * k * m
-            hits = torch.bincount(flat.reshape(-1), minlength=size).view(-1, k, m).cpu().to(torch.float64)
+            w = None if self.weights is None else self.weights.expand(len(drawn), -1).reshape(-1)
+            hits = torch.bincount(flat.reshape(-1), w, minlength=size).view(-1, k, m).cpu().to(torch.float64)
             redrawn = ReliabilityCurve(curves.edges, curves.count, curves.score_sum, hits)
             values.append(self.of_curves(redrawn, self.num_samples))
         return torch.cat(values)
@@ -428,14 +455,14 @@ class Classwise(RowSums, CalibrationError, Streamed):
 class ClasswiseRoot(Classwise):
     """The root of each class's mean squared gap."""
 
-    def of_curves(self, curves: ReliabilityCurve, n: int) -> Tensor:
+    def of_curves(self, curves: ReliabilityCurve, n: float) -> Tensor:
         return curves.error(2, samples=n).sum(dim=-1) / self.divide_by
 
 
 class ClasswiseLargest(Classwise):
     """The largest gap of each class."""
 
-    def of_curves(self, curves: ReliabilityCurve, n: int) -> Tensor:
+    def of_curves(self, curves: ReliabilityCurve, n: float) -> Tensor:
         return curves.error("max", samples=n).sum(dim=-1) / self.divide_by
 
 
@@ -444,7 +471,7 @@ class ClasswiseMean(Classwise):
 
     _parted: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
 
-    def of_curves(self, curves: ReliabilityCurve, n: int) -> Tensor:
+    def of_curves(self, curves: ReliabilityCurve, n: float) -> Tensor:
         return curves.error(1, samples=n).sum(dim=-1) / self.divide_by
 
     @property
@@ -453,7 +480,7 @@ class ClasswiseMean(Classwise):
 
     @property
     def at_most(self) -> float:
-        return 2 / self.divide_by
+        return (2 if self.exclusive else self.columns) / self.divide_by
 
     @property
     def kept(self) -> Kept | None:
@@ -463,7 +490,7 @@ class ClasswiseMean(Classwise):
         return _by_group(self.p, self._places(slice(None)), self.width, self.labels, dealt, into)
 
     def sums(self, weights: Tensor) -> Tensor:
-        if self.num_samples * (self.columns + 2 * self.bins.n_bins) > KEEP:
+        if self.labels.ndim == 2 or self.num_samples * (self.columns + 2 * self.bins.n_bins) > KEEP:
             return super().sums(weights)
         # A row sums to 1, so few of its scores lie above the first of equally wide bins: those are added one by
         # one, and only the first bins as a product.
@@ -491,8 +518,8 @@ class ClasswiseMean(Classwise):
         return first, torch.cat([row, hit]), torch.cat(places), values
 
     def row_block(self, part: slice) -> Tensor:
-        scores, _, own = self._scores(part)
-        return scores.scatter_add_(1, own, -torch.ones_like(own, dtype=torch.float32))
+        scores, hits, _ = self._scores(part)
+        return scores - hits
 
     def of(self, sums: Tensor) -> Tensor:
         size: Tensor = torch.linalg.vector_norm(sums, 1, dim=1)

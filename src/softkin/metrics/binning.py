@@ -89,7 +89,7 @@ class ReliabilityCurve:
         difference = (self.score_sum - self.hit_sum).abs()
         if norm == 1:
             return difference.sum(dim=-1) / n
-        size = self.count.clamp(min=1)  # an empty bin has difference 0
+        size = torch.where(self.count > 0, self.count, 1.0)  # an empty bin has difference 0
         if norm == 2:
             return ((difference.square() / size).sum(dim=-1) / n).sqrt()
         return (difference / size).amax(dim=-1)
@@ -166,10 +166,17 @@ def _compared(scores: Tensor, bins: Bins) -> Tensor:
     return torch.bucketize(s, inner, right=right, out_int32=True)
 
 
-def curve(scores: Tensor, hits: Tensor, bins: Bins) -> ReliabilityCurve:
-    """The curve of n pooled scores; ``hits`` are the indices of those whose class is the true one."""
+def curve(
+    scores: Tensor, hits: Tensor, bins: Bins, *, shares: Tensor | None = None, weights: Tensor | None = None
+) -> ReliabilityCurve:
+    """The curve of n pooled scores; ``hits`` are the indices of those whose class is the true one.
+
+    With ``shares`` (n,) each score adds that much to the hits instead, and with ``weights`` (n,) it counts that often.
+    """
     m = bins.n_bins
     flat = scores.reshape(-1)
+    if shares is not None:
+        return ReliabilityCurve(bins.edges, *_weighted_sums(_places(flat, bins), flat, shares, weights, m))
     if _by_arithmetic(flat, bins):
         if len(flat) <= CHUNK:
             values = _as_numpy(flat)
@@ -240,27 +247,54 @@ def _below_first_edge(bins: Bins, dtype: np.dtype[Any]) -> Any:
     return rounded if rounded <= edge else np.nextafter(rounded, dtype.type(0))
 
 
-def class_curves(probabilities: Tensor, labels: Tensor, bins: Bins) -> ReliabilityCurve:
-    """One curve for each class k, over the N scores of column k: sums of shape (K, M)."""
+def _places(scores: Tensor, bins: Bins) -> Tensor:
+    return assign(scores, bins).to(torch.int64)
+
+
+def _weighted_sums(
+    places: Tensor, scores: Tensor, shares: Tensor, weights: Tensor | None, size: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The count, scores and hits of each of ``size`` cells, of (n,) scores that hit by ``shares``, on the CPU."""
+    exact = scores.to(torch.float64)
+    w = torch.ones_like(exact) if weights is None else weights
+    terms = (w, w * exact, shares.to(torch.float64))
+    count, score, hit = (torch.bincount(places, weights=term, minlength=size).cpu() for term in terms)
+    return count, score, hit
+
+
+def class_curves(
+    probabilities: Tensor, labels: Tensor, bins: Bins, *, weights: Tensor | None = None
+) -> ReliabilityCurve:
+    """One curve for each class k, over the N scores of column k: sums of shape (K, M).
+
+    ``labels`` are (N,) classes or (N, K) outcomes, ``weights`` those of the rows.
+    """
     n, k = probabilities.shape
     m = bins.n_bins
+    if labels.ndim == 2 or weights is not None:
+        outcomes = labels if labels.ndim == 2 else torch.nn.functional.one_hot(labels, k).to(torch.float64)
+        places = _places(probabilities, bins) + torch.arange(k, device=probabilities.device) * m
+        w = None if weights is None else weights[:, None].expand(n, k).reshape(-1)
+        shares = outcomes.reshape(-1) if w is None else outcomes.reshape(-1) * w
+        sums = _weighted_sums(places.reshape(-1), probabilities.reshape(-1), shares, w, k * m)
+        return ReliabilityCurve(bins.edges, *(total.view(k, m) for total in sums))
     if _by_arithmetic(probabilities, bins):
         own_bin = _celled(_as_numpy(probabilities.gather(1, labels[:, None])[:, 0]), bins)
         hits = np.bincount(labels.numpy() * m + own_bin, minlength=k * m).astype(np.float64).reshape(k, m)
         count, score_sum = _equal_width_sums(probabilities, bins)
         return ReliabilityCurve(bins.edges, *(torch.from_numpy(total) for total in (count, score_sum, hits)))
     column = torch.arange(k, device=probabilities.device, dtype=torch.int32) * m
-    sums = torch.zeros(3, k * m, dtype=torch.float64, device=probabilities.device)
+    total = torch.zeros(3, k * m, dtype=torch.float64, device=probabilities.device)
     rows = max(1, max(CHUNK, k * m) // k)
     for start in range(0, n, rows):
         block = probabilities[start : start + rows]
         index = _compared(block, bins) + column
         flat = index.reshape(-1)
-        sums[0] += torch.bincount(flat, minlength=k * m)
-        sums[1].scatter_add_(0, flat.to(torch.int64), block.reshape(-1).to(torch.float64))
+        total[0] += torch.bincount(flat, minlength=k * m)
+        total[1].scatter_add_(0, flat.to(torch.int64), block.reshape(-1).to(torch.float64))
         own = index.gather(1, labels[start : start + rows, None]).flatten()
-        sums[2] += torch.bincount(own, minlength=k * m)
-    return ReliabilityCurve(bins.edges, *sums.view(3, k, m).cpu())
+        total[2] += torch.bincount(own, minlength=k * m)
+    return ReliabilityCurve(bins.edges, *total.view(3, k, m).cpu())
 
 
 def for_scores(scores: Tensor, n_bins: int, binning: Literal["width", "mass"]) -> Bins:

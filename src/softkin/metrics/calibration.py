@@ -25,16 +25,18 @@ from softkin.metrics.binning import NORMS, Bins, Norm
 from softkin.metrics.catalogue import Sureness, declare, metric
 from softkin.metrics.density import BOUNDARIES, Boundary
 from softkin.metrics.kernels import Kernel, Smooth
-from softkin.metrics.scopes import PERS, Per, Pool, Scope
+from softkin.metrics.scopes import PERS, Claims, NoMeaning, Per, Pool, Scope
 
 Binning = Literal["width", "mass"]
 Kind = TypeVar("Kind", bound=Binned)
 
 
-def _pool(p: Tensor, y: Tensor, scope: Scope, rule: str | None) -> Pool:
-    if rule in ("mix-n-match", "netcal") and p.shape[1] == 2:  # with two classes both use the score of class 1
-        return Pool(p[:, 1].contiguous(), (y == 1).nonzero()[:, 0], len(p), 1)
-    return scopes.pool(p, y, scope)
+def _pool(claims: Claims, scope: Scope, rule: str | None) -> Pool:
+    is_binary = claims.exclusive and claims.num_classes == 2
+    if rule in ("mix-n-match", "netcal") and is_binary:  # with two classes both use the score of class 1
+        p, y = claims.classes()
+        return Pool(p[:, 1].contiguous(), (y == 1).nonzero()[:, 0], len(p), 1, weights=claims.weights)
+    return claims.pool(scope)
 
 
 def _bins(scores: Tensor, n_bins: int, binning: Binning, rule: str | None) -> Bins:
@@ -51,9 +53,8 @@ def _bins(scores: Tensor, n_bins: int, binning: Binning, rule: str | None) -> Bi
     about="calibration error: how far confidence is from accuracy, bin by bin; 0 is calibrated",
     winner="Best calibrated prediction",
 )
-def ece_hist(
-    probabilities: Tensor,
-    labels: Tensor,
+def ece_hist(  # noqa: D417  the public function takes probabilities and labels
+    claims: Claims,
     *,
     scope: Scope = "prediction",
     n_bins: int | None = None,
@@ -103,7 +104,7 @@ def ece_hist(
     )
     checks.option(chosen["norm"], "norm", NORMS)
     checks.option(chosen["per"], "per", PERS)
-    pool = _pool(probabilities, labels, chosen["scope"], chosen["rule"])
+    pool = _pool(claims, chosen["scope"], chosen["rule"])
     bins = _bins(pool.scores, chosen["n_bins"], chosen["binning"], chosen["rule"])
     return BY_NORM[chosen["norm"]](pool, bins, per=chosen["per"])
 
@@ -129,9 +130,8 @@ declare(
     aliases=["kde_prediction"],
     about="with smooth curves instead of bins",
 )
-def ece_kde(
-    probabilities: Tensor,
-    labels: Tensor,
+def ece_kde(  # noqa: D417  the public function takes probabilities and labels
+    claims: Claims,
     *,
     scope: Scope = "prediction",
     per: Per | None = None,
@@ -175,7 +175,7 @@ def ece_kde(
     chosen = conventions.resolve(convention, "ece_kde", scope=scope, per=per, bandwidth=bandwidth, boundary=boundary)
     checks.option(chosen["per"], "per", PERS)
     checks.option(chosen["boundary"], "boundary", BOUNDARIES)
-    pool = _pool(probabilities, labels, chosen["scope"], chosen["rule"])
+    pool = _pool(claims, chosen["scope"], chosen["rule"])
     # KDEpy's bandwidth is the kernel's standard deviation, which for the triweight is a third of its radius.
     widened = 3.0 if chosen["rule"] == "mix-n-match" else 1.0
     return Kernel(pool, chosen["bandwidth"], chosen["boundary"], per=chosen["per"], widened=widened)
@@ -241,8 +241,7 @@ def kde_floor(
     about="above 0: over-confident; below 0: under-confident",
 )
 def signed_gap(
-    probabilities: Tensor,
-    labels: Tensor,
+    claims: Claims,
     *,
     part: Literal["net", "over", "under"] = "net",
     scope: Scope = "prediction",
@@ -259,13 +258,12 @@ def signed_gap(
     """
     checks.option(part, "part", ("net", "over", "under"))
     kinds: dict[str, Callable[..., Binned]] = {"net": Net, "over": OverConfidence, "under": UnderConfidence}
-    return _plain_bins(kinds[part], probabilities, labels, scope, n_bins, per, binning)
+    return _plain_bins(kinds[part], claims, scope, n_bins, per, binning)
 
 
 def _plain_bins(
     kind: Callable[..., Kind],
-    p: Tensor,
-    y: Tensor,
+    claims: Claims,
     scope: Scope,
     n_bins: int,
     per: Per,
@@ -273,7 +271,7 @@ def _plain_bins(
 ) -> Kind:
     """A binned statistic without conventions."""
     checks.option(per, "per", PERS)
-    pool = scopes.pool(p, y, scope)
+    pool = claims.pool(scope)
     return kind(pool, _bins(pool.scores, n_bins, binning, None), per=per)
 
 
@@ -287,9 +285,8 @@ for _part, _words in (("over", "over-confidence"), ("under", "under-confidence")
     chance=True,
     shown=["evaluate", "record", "page"],
 )
-def classwise_ece(
-    probabilities: Tensor,
-    labels: Tensor,
+def classwise_ece(  # noqa: D417  the public function takes probabilities and labels
+    claims: Claims,
     *,
     reduction: Literal["mean", "sum"] | None = None,
     n_bins: int | None = None,
@@ -303,7 +300,7 @@ def classwise_ece(
     .. math:: \frac{1}{K} \sum_{k=1}^{K} \sum_{m=1}^{M} \frac{|B_{m,k}|}{N}
               |\mathrm{lik}(B_{m,k}) - \mathrm{conf}(B_{m,k})|
 
-    A class that no label names still counts: its share of hits is 0.
+    A class that no label names still counts: its share of hits is 0. Of several labels a sample it is the macro mean.
 
     Args:
         probabilities: (N, K).
@@ -317,7 +314,9 @@ def classwise_ece(
         resamples: The number of resamples for the interval.
         seed: The seed of the resampling.
     """
-    p, y = probabilities, labels
+    if claims.are_pairs:
+        raise NoMeaning("it needs scores of all classes, and pairs have one score a row")
+    p = claims.probabilities
     chosen = conventions.resolve(
         convention, "classwise_ece", reduction=reduction, n_bins=n_bins, binning=binning, norm=norm
     )
@@ -325,13 +324,12 @@ def classwise_ece(
     checks.option(chosen["norm"], "norm", NORMS)
     bins = _bins(p, chosen["n_bins"], chosen["binning"], chosen["rule"])
     kind = CLASSWISE_BY_NORM[chosen["norm"]]
-    return kind(p, y, bins, divide_by=p.shape[1] if chosen["reduction"] == "mean" else 1)
+    return kind(claims, bins, divide_by=p.shape[1] if chosen["reduction"] == "mean" else 1)
 
 
 @metric(title="smooth ECE", short="smooth", chance=True, shown=["evaluate"])
 def smooth_ece(
-    probabilities: Tensor,
-    labels: Tensor,
+    claims: Claims,
     *,
     scope: Scope = "prediction",
     per: Per = "sample",
@@ -348,13 +346,12 @@ def smooth_ece(
         Błasiok and Nakkiran, Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing, 2023.
     """
     checks.option(per, "per", PERS)
-    return Smooth(scopes.pool(probabilities, labels, scope), per=per)
+    return Smooth(claims.pool(scope), per=per)
 
 
 @metric(title="root-mean-square error, debiased", short="debiased", chance=True, shown=["evaluate", "record"])
 def debiased_ece(
-    probabilities: Tensor,
-    labels: Tensor,
+    claims: Claims,
     *,
     scope: Scope = "prediction",
     n_bins: int = 15,
@@ -372,13 +369,12 @@ def debiased_ece(
     References:
         Kumar et al., Verified Uncertainty Calibration, 2019, Sec. 5.
     """
-    return _plain_bins(Debiased, probabilities, labels, scope, n_bins, per, binning)
+    return _plain_bins(Debiased, claims, scope, n_bins, per, binning)
 
 
 @metric(title="largest gap of a bin", short="MCE", chance=True, shown=["evaluate"])
 def mce(
-    probabilities: Tensor,
-    labels: Tensor,
+    claims: Claims,
     *,
     scope: Scope = "prediction",
     n_bins: int | None = None,
@@ -392,5 +388,5 @@ def mce(
     A ``convention`` determines the bins.
     """
     chosen = conventions.resolve(convention, "mce", scope=scope, n_bins=n_bins, binning=binning)
-    pool = _pool(probabilities, labels, chosen["scope"], chosen["rule"])
+    pool = _pool(claims, chosen["scope"], chosen["rule"])
     return LargestGap(pool, _bins(pool.scores, chosen["n_bins"], chosen["binning"], chosen["rule"]))

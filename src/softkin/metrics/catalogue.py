@@ -1,9 +1,9 @@
 """The catalogue of metrics: each is declared once, beside its formula; lists, tables and pages are views of it.
 
-``@metric(…)`` decorates a function from checked probabilities and labels to a ``Statistic``. It registers the metric
-under the function's name, and returns the public function, which also checks its input and takes ``confidence``,
-``resamples`` and ``seed``. ``declare`` adds the same metric with fixed options under another key, such as
-``ece_hist_output``.
+``@metric(…)`` decorates a function from ``Claims``, or from checked probabilities and labels, to a ``Statistic``. It
+registers the metric under the function's name, and returns the public function, which also checks its input and takes
+``sample_weight``, ``ignore_index``, ``confidence``, ``resamples`` and ``seed``. ``declare`` adds the same metric with
+fixed options under another key, such as ``ece_hist_output``.
 
 To add a metric of your own to ``softkin evaluate``, to studies and to the page, declare one:
 
@@ -20,18 +20,20 @@ To add a metric of your own to ``softkin evaluate``, to studies and to the page,
 """
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import wraps
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypedDict
+from functools import cache, wraps
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypedDict, overload
 
 from torch import Tensor
 
+from softkin._core import threads
 from softkin._core.checks import Array
 from softkin._core.names import Registry, did_you_mean
-from softkin.metrics import scopes
 from softkin.metrics.resampling import answer
-from softkin.metrics.statistics import Statistic
+from softkin.metrics.scopes import Claims, NoMeaning
+from softkin.metrics.statistics import Averaged, Statistic
 
 P = ParamSpec("P")
 
@@ -42,7 +44,12 @@ more numbers"""
 
 
 class Sureness(TypedDict, total=False):
-    """The options of an interval, which every metric's function has besides its own."""
+    """The options of the rows and of an interval, which every metric's function has besides its own."""
+
+    sample_weight: Array | None
+    """(N,) weights of the samples; by default all count alike"""
+    ignore_index: int | None
+    """A label of rows to leave out, such as 255 for pixels of no class"""
 
     confidence: float | None
     """A level such as 0.95 for an ``Interval``; by default none is computed"""
@@ -52,6 +59,7 @@ class Sureness(TypedDict, total=False):
     """The seed of the resampling; by default 0"""
 
 
+OF_ROWS = {"sample_weight": None, "ignore_index": None}
 SURENESS = {"confidence": None, "resamples": 1000, "seed": 0}
 
 
@@ -77,7 +85,8 @@ class Metric:
 
     key: str
     make: Callable[..., Statistic]
-    """A function from checked probabilities (N, K), labels (N,) and options to the statistic"""
+    """A function from ``Claims`` and options to the statistic. One that needs classes may take checked probabilities
+    (N, K) and labels (N,) instead"""
     title: str
     """The title in lists, such as "ECE of the prediction" """
     short: str
@@ -100,8 +109,10 @@ class Metric:
     """The end of its axis on the page"""
     slow: bool = False
     """Whether its interval takes longer than all others together, and is computed only on request"""
-    least_classes: int = 2
+    least_classes: int = 1
     """The least number of classes for which it is shown"""
+    most_classes: int | None = None
+    """The largest number of classes for which it is shown; None for any"""
     shown: frozenset[Place] = frozenset()
     plain: str = ""
     """Its title on the page; by default ``title``, as in the terminal"""
@@ -113,14 +124,23 @@ class Metric:
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The metric's own options, without those that the key fixes."""
-        _, _, *others = inspect.signature(self.make).parameters.values()
+        others = list(inspect.signature(self.make).parameters.values())[1 if self.takes_claims else 2 :]
         own = (parameter for parameter in others if parameter.kind is not inspect.Parameter.VAR_KEYWORD)
         return {parameter.name: parameter for parameter in own if parameter.name not in self.options}
 
-    def statistic(self, probabilities: Tensor, labels: Tensor, **options: Any) -> Statistic:
-        """The statistic of checked probabilities and labels."""
+    @property
+    def takes_claims(self) -> bool:
+        """Whether ``make`` takes claims of every shape, rather than probabilities and labels."""
+        return _takes_claims(self.make)
+
+    def statistic(self, claims: Claims, *args: Any, **options: Any) -> Statistic:
+        """The statistic of claims.
+
+        Raises:
+            NoMeaning: The metric says nothing about claims of this shape.
+        """
         self.check_options(options)
-        return self.make(probabilities, labels, **self.options, **options)
+        return statistic_of(self.make, claims, *args, **self.options, **options)
 
     def check_options(self, names: Iterable[str], *, others: Iterable[str] = ()) -> None:
         """Refuse options that are neither the metric's own nor among ``others``."""
@@ -176,19 +196,32 @@ class MetricFunction(Protocol[P]):
         ...
 
 
-def metric(
-    *, shown: Iterable[Place] = (), aliases: Iterable[str] = (), **about: Any
-) -> Callable[[Callable[Concatenate[Tensor, Tensor, P], Statistic]], MetricFunction[P]]:
+class Declare(Protocol):
+    """The decorator that ``metric`` makes."""
+
+    @overload
+    def __call__(self, make: Callable[Concatenate[Claims, P], Statistic]) -> MetricFunction[P]: ...
+    @overload
+    def __call__(self, make: Callable[Concatenate[Tensor, Tensor, P], Statistic]) -> MetricFunction[P]: ...
+
+
+def metric(*, shown: Iterable[Place] = (), aliases: Iterable[str] = (), **about: Any) -> Declare:
     """Declare the decorated function as a metric and return its public function; ``about`` are fields of ``Metric``."""
 
-    def declared(make: Callable[Concatenate[Tensor, Tensor, P], Statistic]) -> MetricFunction[P]:
+    def declared(make: Callable[..., Statistic]) -> Any:
         @wraps(make)
-        def measured(probabilities: Array, labels: Array, *args: P.args, **kwargs: P.kwargs) -> float:
-            declaration.check_options(kwargs, others=SURENESS)
+        def measured(probabilities: Array, labels: Array, *args: Any, **kwargs: Any) -> float:
+            declaration.check_options(kwargs, others=(*OF_ROWS, *SURENESS))
             options = dict(kwargs)
+            of_rows = {name: options.pop(name, default) for name, default in OF_ROWS.items()}
             confidence, resamples, seed = (options.pop(name, default) for name, default in SURENESS.items())
-            p, y = scopes.checked(probabilities, labels)
-            return answer(make(p, y, *args, **options), confidence, resamples, seed)  # type: ignore[arg-type]
+            with threads.for_work(_size(probabilities)):
+                claims = Claims.of(probabilities, labels, **of_rows)
+                try:
+                    statistic = statistic_of(make, claims, *args, **options)
+                except NoMeaning as reason:
+                    raise ValueError(f"`{make.__name__}` has no meaning here: {reason}") from None
+                return answer(statistic, confidence, resamples, seed)
 
         measured.__signature__ = _public_signature(make)  # type: ignore[attr-defined]
         key = make.__name__
@@ -199,20 +232,47 @@ def metric(
     return declared
 
 
+def _size(values: Any) -> int:
+    """How many numbers an array holds; a list counts as few."""
+    shape = getattr(values, "shape", ())
+    return math.prod(shape) if isinstance(shape, tuple) else 0
+
+
 def _public_signature(make: Callable[..., Statistic]) -> inspect.Signature:
     """The signature of the public function: any arrays, the metric's options, and the options of its interval."""
-    probabilities, labels, *options = inspect.signature(make).parameters.values()
+    options = list(inspect.signature(make).parameters.values())[1 if _takes_claims(make) else 2 :]
     variable = inspect.Parameter.VAR_KEYWORD
     rest = [parameter for parameter in options if parameter.kind is variable and parameter.annotation is Any]
     own = [parameter for parameter in options if parameter.kind is not variable]
     types = Sureness.__annotations__
     sure = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[name])
-        for name, default in SURENESS.items()
+        for name, default in {**OF_ROWS, **SURENESS}.items()
     ]
     named = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    data = [parameter.replace(annotation=Array, kind=named) for parameter in (probabilities, labels)]
+    data = [inspect.Parameter(name, named, annotation=Array) for name in ("probabilities", "labels")]
     return inspect.Signature([*data, *own, *sure, *rest], return_annotation=float)
+
+
+@cache
+def _takes_claims(make: Callable[..., Statistic]) -> bool:
+    return next(iter(inspect.signature(make).parameters), None) == "claims"
+
+
+def statistic_of(make: Callable[..., Statistic], claims: Claims, *args: Any, **options: Any) -> Statistic:
+    """The statistic that ``make`` computes of claims, with the clusters in which rows depend on each other.
+
+    A function of probabilities and labels gets those of classes; rows that it averages get the weights here.
+    """
+    if _takes_claims(make):
+        made = make(claims, *args, **options)
+    else:
+        made = make(*claims.classes(), *args, **options)
+        if claims.weights is not None and not isinstance(made, Averaged):
+            raise NoMeaning("it has no weights")
+        made.weights = claims.weights
+    made.clusters = claims.clusters
+    return made
 
 
 def declare(
@@ -236,7 +296,8 @@ def shown(place: Place, num_classes: int | None = None) -> list[Metric]:
     return [
         metric
         for metric in METRICS.values()
-        if place in metric.shown and (num_classes is None or num_classes >= metric.least_classes)
+        if place in metric.shown
+        and (num_classes is None or metric.least_classes <= num_classes <= (metric.most_classes or num_classes))
     ]
 
 

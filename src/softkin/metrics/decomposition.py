@@ -10,16 +10,11 @@ from torch import Tensor
 
 from softkin._core import checks, randomness
 from softkin._core.checks import Array
-from softkin.metrics import binning, scopes
+from softkin.metrics import binning
 from softkin.metrics.binned import Classwise
 from softkin.metrics.binning import ReliabilityCurve
-from softkin.metrics.resampling import (
-    around,
-    interval,
-    multiplicities,
-    quantiles,
-    rejects_calibration,
-)
+from softkin.metrics.resampling import around, interval, quantiles, rejects_calibration
+from softkin.metrics.scopes import Claims, multiplicities
 from softkin.metrics.scores import square_loss
 from softkin.metrics.statistics import CalibrationError
 
@@ -43,9 +38,9 @@ class Reliability(Classwise):
     """The reliability part of the Brier score: the sum of squared class-wise L2 errors."""
 
     def __init__(self, p: Tensor, y: Tensor, n_bins: int) -> None:
-        super().__init__(p, y, binning.equal_width(n_bins), divide_by=1)
+        super().__init__(Claims(p, y), binning.equal_width(n_bins), divide_by=1)
 
-    def of_curves(self, curves: ReliabilityCurve, n: int) -> Tensor:
+    def of_curves(self, curves: ReliabilityCurve, n: float) -> Tensor:
         return curves.error(2, samples=n).square().sum(dim=-1)
 
 
@@ -132,10 +127,10 @@ def brier_decomposition(
         Murphy, A New Vector Partition of the Probability Score, 1973; Stephenson et al., Two Extra Components in the
         Brier Score Decomposition, 2008.
     """
-    p, y = scopes.checked(probabilities, labels)
+    p, y = Claims.of(probabilities, labels).classes()
     n, num_classes = p.shape
     statistic = Reliability(p, y, checks.count(n_bins, "n_bins"))
-    losses = square_loss(p, y)
+    losses = square_loss(Claims(p, y))
     curves = binning.class_curves(p, y, statistic.bins)
     resolution, uncertainty = (float(part) for part in _other_parts(curves, n))
     total, reliability = losses.value(), float(statistic.of_curves(curves, n))

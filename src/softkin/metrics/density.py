@@ -40,18 +40,30 @@ def triweight(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 # Bandwidths
 
 
-def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
+def bandwidth(
+    rule: str | float, scores: Tensor, hits: Tensor, *, shares: Tensor | None = None, weights: Tensor | None = None
+) -> float:
     """The kernel's radius h for pooled ``scores``, of which those at ``hits`` belong to the true class.
 
     - "paper": 1.06 σ n^(−1/5), σ the population standard deviation of the n scores
     - "mix-n-match": σ₁ (2n)^(−1/5), σ₁ that of the hits alone
     - a number above 0 and at most 0.5
 
-    It is 0 if the scores have no spread.
+    It is 0 if the scores have no spread. With ``shares`` each score is that fraction of a hit. With ``weights`` σ is
+    weighted, and n the number of scores of equal weight that say as much.
     """
     if isinstance(rule, str):
         checks.option(rule, "bandwidth", ("paper", "mix-n-match"))
-        return _by_rule(rule, len(scores), _deviation(scores), _deviation(scores[hits]) if rule != "paper" else 0.0)
+        if shares is None:
+            return _by_rule(rule, len(scores), _deviation(scores), _deviation(scores[hits]) if rule != "paper" else 0.0)
+        every = torch.ones_like(shares) if weights is None else weights
+        count = float(every.sum().square() / every.square().sum())
+        return _by_rule(rule, count, _weighted_deviation(scores, every), _weighted_deviation(scores, shares))
+    return _own_bandwidth(rule)
+
+
+def _own_bandwidth(rule: float) -> float:
+    """A bandwidth that the caller states."""
     if not 0 < checks.number(rule, "bandwidth") <= WIDEST:
         raise ValueError(
             f"`bandwidth` must be 'paper', 'mix-n-match' or a number above 0 and at most {WIDEST}, got {rule!r}."
@@ -59,7 +71,7 @@ def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
     return float(rule)
 
 
-def _by_rule(rule: str, count: int, deviation: float, deviation_of_hits: float) -> float:
+def _by_rule(rule: str, count: float, deviation: float, deviation_of_hits: float) -> float:
     """1.06 σ n^(−1/5) or σ₁ (2n)^(−1/5); 0 without spread."""
     if rule == "paper":
         return 1.06 * deviation * math.pow(count, -0.2) if deviation > ATOMS else 0.0
@@ -71,6 +83,15 @@ def _by_rule(rule: str, count: int, deviation: float, deviation_of_hits: float) 
             "pass 'paper' or a number."
         )
     return 0.0
+
+
+def _weighted_deviation(scores: Tensor, weights: Tensor) -> float:
+    total = float(weights.sum())
+    if total <= 0:
+        return 0.0
+    s = scores.to(torch.float64)
+    mean = (weights * s).sum() / total
+    return math.sqrt(float((weights * (s - mean).square()).sum()) / total)
 
 
 def _deviation(scores: Tensor) -> float:
@@ -224,7 +245,7 @@ def grid_size(radius: float) -> int:
     return math.ceil(CELLS_PER_RADIUS / radius)
 
 
-def integrals(everything: Tensor, hits: Tensor, count: int, radius: float, boundary: Boundary) -> Tensor:
+def integrals(everything: Tensor, hits: Tensor, count: float, radius: float, boundary: Boundary) -> Tensor:
     """∫ |p − c(p)| f(p) dp over [0, 1] from cells: (3, G) of all ``count`` scores, (…, 3, G) of the hits."""
     size = everything.shape[-1]
     halo = math.ceil(radius * size) + 2
@@ -239,47 +260,57 @@ class Sums:
     """Sums of scores that arrive in parts: cells of [0, 1] and moments, read once the bandwidth is known.
 
     The state is one flat tensor of float64, so that the sums of several processes add up: the cells of all scores, of
-    the hits, then six moments.
+    the hits, then eight moments.
     """
 
     def __init__(self, flat: Tensor) -> None:
-        self.flat, self.size = flat, (len(flat) - 6) // 6
-        self.cells = flat[:-6].view(2, 3, self.size)
-        self.moments = flat[-6:].view(2, 3)  # of all scores and of the hits: number, sum and squares of p − ½
+        self.flat, self.size = flat, (len(flat) - 8) // 6
+        self.cells = flat[:-8].view(2, 3, self.size)
+        # Of all scores and of the hits: their number, the sum and squares of p − ½, and the squares of weights.
+        self.moments = flat[-8:].view(2, 4)
 
     @classmethod
     def zeros(cls, size: int) -> Self:
         """Empty sums in ``size`` cells."""
-        return cls(torch.zeros(6 * size + 6, dtype=torch.float64))
+        return cls(torch.zeros(6 * size + 8, dtype=torch.float64))
 
-    def add(self, scores: Tensor, hits: Tensor) -> None:
-        """Add scores; those at ``hits`` belong to the true class."""
+    def add(self, scores: Tensor, hits: Tensor, *, shares: Tensor | None = None, weights: Tensor | None = None) -> None:
+        """Add scores; those at ``hits`` belong to the true class, or each does by its share."""
         all_scores = scores.cpu()
-        for line, values in enumerate((all_scores, all_scores[hits.cpu()])):
-            cells(values, self.size, into=self.cells[line])
+        own = all_scores[hits.cpu()] if shares is None else all_scores
+        for line, (values, each) in enumerate(((all_scores, weights), (own, shares))):
+            terms = None if each is None else each.cpu()
+            cells(values, self.size, weights=terms, into=self.cells[line])
             # Centred at ½, squares of scores near 1 lose fewer digits; numpy's order is independent of torch's threads.
             about_half = (values.to(torch.float64) - 0.5).numpy()
+            times = np.ones_like(about_half) if terms is None else terms.numpy()
             self.moments[line] += torch.tensor(
-                [len(values), about_half.sum(), np.square(about_half).sum()], dtype=torch.float64
+                [
+                    times.sum(),
+                    (times * about_half).sum(),
+                    (times * np.square(about_half)).sum(),
+                    np.square(times).sum(),
+                ],
+                dtype=torch.float64,
             )
 
     @property
-    def count(self) -> int:
+    def count(self) -> float:
         """The number of scores."""
-        return int(self.moments[0, 0])
+        return float(self.moments[0, 0])
 
     def radius(self, rule: str | float) -> float:
         """The bandwidth of all scores."""
         if not isinstance(rule, str):
-            return bandwidth(rule, self.flat[:0], self.flat[:0])
-        deviations = [_deviation_from(*line) for line in self.moments.tolist()]
-        return _by_rule(rule, self.count, *deviations)
+            return _own_bandwidth(rule)
+        deviations = [_deviation_from(*line[:3]) for line in self.moments.tolist()]
+        return _by_rule(rule, self.count**2 / float(self.moments[0, 3]), *deviations)
 
     def error(self, rule: str | float, boundary: Boundary, widened: float = 1.0) -> float:
         """The calibration error per score, with a bandwidth of ``widened`` times the rule's."""
         radius = widened * self.radius(rule)
         if radius == 0:  # all scores equal
-            (n, first, _), (n1, _, _) = self.moments.tolist()
+            (n, first, *_), (n1, *_) = self.moments.tolist()
             return float(abs(first / n + 0.5 - n1 / n))
         if radius * self.size < CELLS_PER_RADIUS:
             need = 1 << (grid_size(radius) - 1).bit_length()
@@ -321,27 +352,41 @@ def _deviation_from(count: float, first: float, second: float) -> float:
 
 
 def calibration_error(
-    scores: Tensor, hits: Tensor, radius: float, boundary: Boundary, *, weights: Tensor | None = None
+    scores: Tensor,
+    hits: Tensor,
+    radius: float,
+    boundary: Boundary,
+    *,
+    shares: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> float:
     r"""∫ |p − c(p)| f(p) dp over [0, 1] for pooled scores, of which those at ``hits`` belong to the true class.
 
-    With ``weights`` each score counts as that fraction of a hit, and ``hits`` is not used.
+    With ``shares`` each score counts as that fraction of a hit, and ``hits`` is not used. With ``weights``, of the mean
+    1, each score counts that often; its share is then a fraction of its weight.
     """
     if radius == 0:  # all scores equal
-        likelihood = float(weights.mean()) if weights is not None else len(hits) / len(scores)
+        likelihood = float(shares.mean()) if shares is not None else len(hits) / len(scores)
         return abs(float(scores[0]) - likelihood)
     size = grid_size(radius)
-    own, share = (scores, weights) if weights is not None else (scores[hits], None)
+    own, share = (scores, shares) if shares is not None else (scores[hits], None)
     if size <= DENSE:
-        return float(integrals(cells(scores, size), cells(own, size, weights=share), len(scores), radius, boundary))
-    return _by_windows(scores, own, share, size, radius, boundary)
+        everything, of_hits = cells(scores, size, weights=weights), cells(own, size, weights=share)
+        return float(integrals(everything, of_hits, len(scores), radius, boundary))
+    return _by_windows(scores, own, weights, share, size, radius, boundary)
 
 
 def _by_windows(
-    scores: Tensor, own: Tensor, share: Tensor | None, size: int, radius: float, boundary: Boundary
+    scores: Tensor,
+    own: Tensor,
+    weights: Tensor | None,
+    share: Tensor | None,
+    size: int,
+    radius: float,
+    boundary: Boundary,
 ) -> float:
     """``calibration_error`` on a grid too fine for memory: sorted scores, one window at a time, skipping empty ones."""
-    everyone = _Ordered.of(scores, None)
+    everyone = _Ordered.of(scores, weights)
     mine = _Ordered(everyone.scores, everyone.scores) if own is scores is share else _Ordered.of(own, share)
     halo = math.ceil(radius * size) + 2
     total, start = 0.0, 0
@@ -413,7 +458,14 @@ class _Ordered:
 
 
 def smooth_curve(
-    scores: Tensor, hits: Tensor, radius: float, boundary: Boundary, *, num_nodes: int = 513
+    scores: Tensor,
+    hits: Tensor,
+    radius: float,
+    boundary: Boundary,
+    num_nodes: int = 513,
+    *,
+    shares: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> SmoothCurve:
     """Both densities at ``num_nodes`` nodes of [0, 1], for drawing; errors come from ``calibration_error``."""
     if radius == 0:
@@ -421,7 +473,8 @@ def smooth_curve(
     steps = num_nodes - 1
     size = -(-grid_size(max(radius, 2.0**-12)) // steps) * steps
     halo = math.ceil(radius * size) + 2
-    sums = torch.stack([cells(scores, size), cells(scores[hits], size)])
+    own = cells(scores[hits], size) if shares is None else cells(scores, size, weights=shares)
+    sums = torch.stack([cells(scores, size, weights=weights), own])
     field = _smoothed(_extended(sums, halo, boundary), radius * size, halo)[:, 1:-1]
     f, g = (field[:, :: size // steps] / (len(scores) * radius)).cpu()
     return SmoothCurve(torch.linspace(0, 1, num_nodes, dtype=torch.float64), f, g, radius)

@@ -26,7 +26,7 @@ def residuals_at_nodes(scores: Tensor, residuals: Tensor, steps: int) -> Tensor:
     return sums
 
 
-def smoothed_error(residuals: Tensor, count: int) -> Callable[[Tensor], Tensor]:
+def smoothed_error(residuals: Tensor, count: float) -> Callable[[Tensor], Tensor]:
     r"""σ ↦ smECE_σ = ∫ |Σ_i r_i K_σ(t, p_i)| dt / n, K_σ the Gaussian reflected at 0 and 1.
 
     ``residuals`` (…, T+1) are at nodes. Mirrored to period 2, the kernel is a plain convolution, hence the factor
@@ -40,7 +40,7 @@ def smoothed_error(residuals: Tensor, count: int) -> Callable[[Tensor], Tensor]:
     return error
 
 
-def smoothed(residuals: Tensor, count: int, sigma: Tensor) -> Tensor:
+def smoothed(residuals: Tensor, count: float, sigma: Tensor) -> Tensor:
     """Σ_i r_i K_σ(t, p_i) / n at the nodes, (…, T+1): linear in the residuals."""
     return _field(*_spectrum(residuals, count), sigma)
 
@@ -52,7 +52,7 @@ def absolute_sum(field: Tensor) -> Tensor:
     return total - ends / 2
 
 
-def _spectrum(residuals: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _spectrum(residuals: Tensor, count: float) -> tuple[Tensor, Tensor]:
     steps = residuals.shape[-1] - 1
     circle = torch.cat([residuals, residuals[..., 1:-1].flip(-1)], dim=-1) / count
     circle[..., 0] *= 2

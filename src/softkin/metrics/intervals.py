@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-def wilson(share: float, count: int, level: float) -> tuple[float, float]:
+def wilson(share: float, count: float, level: float) -> tuple[float, float]:
     """Wilson's score interval of a share of ``count`` rows, which is valid also for shares of 0 and 1."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
@@ -46,27 +46,51 @@ class MeanLoss:
     excess: float
     variance: float
     ratio: float
-    count: int
+    count: float
 
     @classmethod
-    def of(cls, value: float, variance: float, excess: Tensor, possible: Tensor, winning: Tensor) -> Self:
-        """From (N,) excesses, 0 for right answers, what each row's would be if wrong, and the winning scores.
+    def of_rows(
+        cls, losses: Tensor, excess: Tensor, possible: Tensor, winning: Tensor, weights: Tensor | None = None
+    ) -> Self:
+        """From (N,) losses, excesses (0 for right answers), what each row's would be if wrong, and the winning scores.
 
         κ is that of the wrong answers seen and of one more, which each row gives with the model's own doubt, 1 − score,
-        and 1/N on top: models that are never in doubt are wrong too.
+        and 1/N on top: models that are never in doubt are wrong too. Weights, with the mean 1, make n the number of
+        rows of equal weight that say as much.
         """
-        seen, count = excess[excess > 0], len(excess)
-        doubt = torch.where(possible.isfinite(), 1 - winning.double() + 1 / count, 0.0)
+        n = len(excess)
+        w = torch.ones_like(excess) if weights is None else weights
+        value = float((w * losses).mean())
+        variance = float((w * (losses - value).square()).mean())
+        return cls.of(value, variance, excess, possible, winning, w, float(n * n / w.square().sum()))
+
+    @classmethod
+    def of(
+        cls,
+        value: float,
+        variance: float,
+        excess: Tensor,
+        possible: Tensor,
+        winning: Tensor,
+        weights: Tensor | None = None,
+        count: float | None = None,
+    ) -> Self:
+        """Like ``of_rows``, for a loss whose mean and variance are known."""
+        w, n = torch.ones_like(excess) if weights is None else weights, len(excess)
+        count = float(n) if count is None else count
+        mean_excess = float((w * excess).mean())
+        doubt = w * torch.where(possible.isfinite(), 1 - winning.double() + 1 / n, 0.0)
         if not bool(doubt.any()):
-            return cls(value, float(excess.mean()), variance, math.inf, count)
+            return cls(value, mean_excess, variance, math.inf, count)
         believed = torch.where(doubt > 0, possible, 0.0)
-        first = float(seen.sum()) + float((doubt * believed).sum() / doubt.sum())
-        second = float(seen.square().sum()) + float((doubt * believed.square()).sum() / doubt.sum())
-        return cls(value, float(excess.mean()), variance, second / first if first > 0 else 0.0, count)
+        seen = torch.where(excess > 0, excess, 0.0)
+        first = float((w * seen).sum()) + float((doubt * believed).sum() / doubt.sum())
+        second = float((w * seen.square()).sum()) + float((doubt * believed.square()).sum() / doubt.sum())
+        return cls(value, mean_excess, variance, second / first if first > 0 else 0.0, count)
 
     def ends(self, level: float) -> tuple[float, float]:
         """Both ends, not below 0."""
-        factor = student(max(1, self.count - 1), level) ** 2 / self.count
+        factor = student(max(1.0, self.count - 1), level) ** 2 / self.count
         if math.isinf(self.ratio):
             return max(0.0, self.value - (factor * self.variance) ** 0.5), math.inf
         slope = factor * (self.ratio - 2 * self.excess)
@@ -75,14 +99,16 @@ class MeanLoss:
         return max(0.0, low), high
 
 
-def student(degrees: int, level: float) -> float:
+def student(degrees: float, level: float) -> float:
     """The quantile of Student's t that bounds a two-sided interval of this level."""
     from scipy.special import stdtrit  # scipy.stats takes most of a second to import
 
     return float(stdtrit(degrees, (1 + level) / 2))
 
 
-def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[float, float]:
+def score_minus_share(
+    scores: Tensor, is_hit: Tensor, level: float, weights: Tensor | None = None
+) -> tuple[float, float]:
     r"""The interval of mean score − share of hits, from an interval of each.
 
     With c the mean score and t its t-interval's half width, a the share and (l, u) Wilson's interval of it, and ρ the
@@ -91,22 +117,28 @@ def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[flo
     .. math:: c - a \mp \sqrt{t^2 + w^2 - 2 \rho t w}, \quad w = u - a \text{ below and } a - l \text{ above}
 
     Where every answer is right, or every one wrong, resampled rows show no spread of the share at all; Wilson's
-    interval still does.
+    interval still does. Where hits are shares between 0 and 1, it is the t-interval of the mean difference. With
+    ``weights`` of the mean 1 means are weighted, and n is the number of rows of equal weight that say as much.
 
     References:
         Newcombe, Improved Confidence Intervals for the Difference Between Binomial Proportions Based on Paired Data,
         1998; Zou and Donner, Construction of Confidence Limits About Effect Measures, 2008.
     """
-    n = len(scores)
     score, hit = scores.double(), is_hit.double()
-    c, a = float(score.mean()), float(hit.mean())
+    w = torch.ones_like(score) if weights is None else weights
+    n = float(len(scores)) if weights is None else float(w.sum().square() / w.square().sum())
+    c, a = float((w * score).mean()), float((w * hit).mean())
     low, high = wilson(a, n, level)
-    if n == 1:
+    if n <= 1 + 1e-9:
         return c - high, c - low
-    deviation = float(score.var(correction=0)) ** 0.5
+    if not bool(((hit == 0) | (hit == 1)).all()):
+        variance = float((w * (score - hit - (c - a)).square()).mean())
+        reach_of_mean = student(n - 1, level) * (variance / (n - 1)) ** 0.5
+        return max(-1.0, c - a - reach_of_mean), min(1.0, c - a + reach_of_mean)
+    deviation = float((w * (score - c).square()).mean()) ** 0.5
     half = student(n - 1, level) * deviation / (n - 1) ** 0.5
     spread = deviation * math.sqrt(a * (1 - a))
-    correlation = float(((score - c) * (hit - a)).mean()) / spread if spread > 1e-12 else 0.0
+    correlation = float((w * (score - c) * (hit - a)).mean()) / spread if spread > 1e-12 else 0.0
 
     def reach(width: float) -> float:
         return math.sqrt(max(0.0, half**2 + width**2 - 2 * correlation * half * width))
@@ -127,13 +159,13 @@ def gap_and_error(probabilities: Tensor, labels: Tensor) -> tuple[float, float]:
     return gap, (gap - low if gap > 0 else high - gap) / 2
 
 
-def size_of_gap(scores: Tensor, is_hit: Tensor, level: float) -> tuple[float, float]:
+def size_of_gap(scores: Tensor, is_hit: Tensor, level: float, weights: Tensor | None = None) -> tuple[float, float]:
     """The interval of |mean score − share of hits|, the calibration error of scores that share one bin.
 
     Resampling a single bin is valid only if it has many right and many wrong answers. The interval of the gap is valid
     with few, too, and the sizes of its values hold the error as often as the interval holds the gap.
     """
-    return sizes(*score_minus_share(scores, is_hit, level))
+    return sizes(*score_minus_share(scores, is_hit, level, weights))
 
 
 def sizes(low: float, high: float) -> tuple[float, float]:

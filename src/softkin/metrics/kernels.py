@@ -22,7 +22,7 @@ def _ends_of_equal_scores(pool: Pool, level: float) -> tuple[float, float] | Non
     """The interval if all winning scores are equal, so that the kernel has no effect; else None."""
     if pool.columns > 1 or bool((pool.scores != pool.scores[0]).any()):
         return None
-    return size_of_gap(pool.scores, pool.is_hit[:, 0], level)
+    return size_of_gap(pool.scores, pool.is_hit[:, 0], level, pool.weights)
 
 
 class Kernel(PooledSums, CalibrationError, Streamed):
@@ -45,7 +45,8 @@ class Kernel(PooledSums, CalibrationError, Streamed):
         """``bandwidth`` is a rule of ``density.bandwidth``, times ``widened``; a known ``radius`` replaces it."""
         self.pool, self.bandwidth, self.boundary, self.per, self.widened = pool, bandwidth, boundary, per, widened
         self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
-        self.scale = pool.columns if per == "sample" else 1
+        self.weights = pool.weights
+        self.scale = pool.columns if per == "sample" and pool.exclusive else 1
         self._known_radius = radius
         self._smoothing: Tensor | None = None
         self._phi: Tensor | None = None
@@ -57,7 +58,8 @@ class Kernel(PooledSums, CalibrationError, Streamed):
         """The kernel's radius. Computed on demand: a batch that is only summed may have no spread of its own."""
         if self._known_radius is not None:
             return self._known_radius
-        return self.widened * density.bandwidth(self.bandwidth, self.pool.scores, self.pool.hits)
+        pool = self.pool
+        return self.widened * density.bandwidth(self.bandwidth, pool.scores, pool.hits, **pool.beside)
 
     @property
     def width(self) -> int:
@@ -87,12 +89,15 @@ class Kernel(PooledSums, CalibrationError, Streamed):
         return _ends_of_equal_scores(self.pool, level)
 
     def value(self) -> float:
-        return self.scale * density.calibration_error(self.pool.scores, self.pool.hits, self.radius, self.boundary)
+        pool = self.pool
+        error = density.calibration_error(pool.scores, pool.hits, self.radius, self.boundary, **pool.beside)
+        return self.scale * error
 
     def floor(self) -> float:
         """The error if every score were exactly its own likelihood, which is due to smoothing alone."""
-        scores = self.pool.scores
-        alone = density.calibration_error(scores, self.pool.hits, self.radius, self.boundary, weights=scores)
+        scores, w = self.pool.scores, self.pool.score_weights
+        shares = scores if w is None else scores * w
+        alone = density.calibration_error(scores, self.pool.hits, self.radius, self.boundary, shares=shares, weights=w)
         return alone * self.scale
 
     def on(self, pool: Pool) -> Self | None:
@@ -105,10 +110,10 @@ class Kernel(PooledSums, CalibrationError, Streamed):
 
     def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
         sums = density.Sums.zeros(cells) if into is None else density.Sums(into)
-        sums.add(self.pool.scores, self.pool.hits)
+        sums.add(self.pool.scores, self.pool.hits, **self.pool.beside)
         return sums.flat
 
-    def read(self, totals: Tensor, num_samples: int) -> float:
+    def read(self, totals: Tensor, num_samples: float) -> float:
         return density.Sums(totals).error(self.bandwidth, self.boundary, self.widened) * self.scale
 
     def read_floor(self, totals: Tensor) -> float:
@@ -128,16 +133,21 @@ class Kernel(PooledSums, CalibrationError, Streamed):
         """The sums of calibrated scores."""
         kernels = self._kernels()
         if self._smoothing is None and kernels is not None:
-            once = torch.ones(1, self.num_samples, device=self.device)
-            self._smoothing = self._at_nodes(kernels, once, self.pool.scores.to(torch.float32)[None])
+            once = self._once
+            self._smoothing = self._at_nodes(kernels, once, once * self.pool.scores.to(torch.float32))
         if self._smoothing is None:
             total = torch.zeros(1, self.width, dtype=torch.float64, device=self.device)
             for part in self.parts() if self.radius else []:
                 scores = self.pool.rows[part].to(torch.float64)
                 rows = density.kernel_rows(scores, scores, self.radius, self.boundary, self.width)
-                total += rows.sum(dim=0)
+                total += (rows if self.weights is None else rows * self.weights[part, None]).sum(dim=0)
             self._smoothing = total
         return self._smoothing
+
+    @property
+    def _once(self) -> Tensor:
+        """(1, N) every row once, by its weight."""
+        return self.weighted(torch.ones(1, self.num_units, device=self.device))
 
     def _kernels(self) -> Tensor | None:
         """φ at the nodes, (N, nodes), if rows have one score and it fits: a row of D is (x − y)·φ for any hit y."""
@@ -180,21 +190,22 @@ class Kernel(PooledSums, CalibrationError, Streamed):
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool = self.pool
         if self.radius == 0:
-            hits = torch.cat([hit.sum(dim=1) for _, hit in pool.redrawn(generator, times)])
-            return (pool.scores.sum(dtype=torch.float64) - hits).abs() * (self.scale / len(pool.scores))
+            w = torch.ones(self.num_samples, dtype=torch.float64) if pool.weights is None else pool.weights
+            hits = torch.cat([hit.to(torch.float64) @ w for _, hit in pool.redrawn(generator, times)])
+            return ((pool.rows.sum(dim=1) * w).sum(dtype=torch.float64) - hits).abs() * (self.scale / len(pool.scores))
         self._check_resampling()
         kernels = self._kernels()
         if kernels is not None:
-            once = torch.ones(1, self.num_samples, device=self.device)
-            drawn_hits = (hit.to(torch.float32) for _, hit in pool.redrawn(generator, times))
+            once = self._once
+            drawn_hits = (hit.to(torch.float32) * once for _, hit in pool.redrawn(generator, times))
             return torch.cat([self.of(self._at_nodes(kernels, once, hits)) for hits in drawn_hits])
         size = math.ceil(self.CELLS_PER_RADIUS / self.radius)
-        everything = density.cells(pool.scores, size)
+        everything = density.cells(pool.scores, size, weights=pool.score_weights)
         values = []
         for drawn, hit in pool.redrawn(generator, times):
             own = pool.rows.to(torch.float64)[torch.arange(pool.num_samples, device=drawn.device), drawn]
             for line, mask in zip(own, hit, strict=True):
-                hits = density.cells(line[mask], size)
+                hits = density.cells(line[mask], size, weights=None if pool.weights is None else pool.weights[mask])
                 values.append(density.integrals(everything, hits, len(pool.scores), self.radius, self.boundary))
         return self.scale * torch.stack(values)
 
@@ -208,7 +219,7 @@ class Smooth(PooledSums, CalibrationError, Streamed):
     def __init__(self, pool: Pool, *, per: Per) -> None:
         self.pool, self.per = pool, per
         self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
-        self.denominator = pool.denominator(per)
+        self.denominator, self.weights = pool.denominator(per), pool.weights
 
     @property
     def width(self) -> int:
@@ -220,7 +231,8 @@ class Smooth(PooledSums, CalibrationError, Streamed):
 
     @property
     def at_most(self) -> float:
-        return 2.0 if self.columns > 1 and self.per == "sample" else 1.0  # |score − hit| adds up to 2 in a row
+        many = self.columns > 1 and self.per == "sample" and self.pool.exclusive
+        return 2.0 if many else 1.0  # |score − hit| adds up to 2 in a row
 
     def ends(self, level: float) -> tuple[float, float] | None:
         return _ends_of_equal_scores(self.pool, level)
@@ -231,10 +243,12 @@ class Smooth(PooledSums, CalibrationError, Streamed):
         return self._fixed_point(at_nodes, self.denominator)
 
     def _residuals(self) -> Tensor:
-        residuals = self.pool.scores.to(torch.float64)
+        residuals, shares, w = self.pool.scores.to(torch.float64), self.pool.shares, self.pool.score_weights
+        if shares is not None:
+            return (residuals if w is None else residuals * w) - shares
         return residuals.index_add(0, self.pool.hits, -torch.ones_like(residuals[: len(self.pool.hits)]))
 
-    def _fixed_point(self, grids: Iterable[Tensor], denominator: int) -> float:
+    def _fixed_point(self, grids: Iterable[Tensor], denominator: float) -> float:
         """The error from the residuals on the coarse grid, or on the fine grid if it is small."""
         for at_nodes in grids:
             sigma = float(gaussians.fixed_point(gaussians.smoothed_error(at_nodes, denominator), at_nodes[0]))
@@ -247,8 +261,8 @@ class Smooth(PooledSums, CalibrationError, Streamed):
         grids = [gaussians.residuals_at_nodes(self.pool.scores, residuals, steps) for steps in self.GRIDS]
         return added(torch.cat(grids).cpu(), into)
 
-    def read(self, totals: Tensor, num_samples: int) -> float:
-        n = num_samples * (self.columns if self.per == "score" else 1)
+    def read(self, totals: Tensor, num_samples: float) -> float:
+        n = num_samples * (self.denominator / self.num_samples)
         return self._fixed_point(totals.split([steps + 1 for steps in self.GRIDS]), n)
 
     def on(self, pool: Pool) -> Self | None:
@@ -276,11 +290,13 @@ class Smooth(PooledSums, CalibrationError, Streamed):
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool = self.pool
         rows = pool.rows.to(torch.float64)
-        fixed = gaussians.residuals_at_nodes(pool.scores, pool.scores.to(torch.float64), self.STEPS)
+        w = torch.ones(1, dtype=torch.float64, device=self.device) if pool.weights is None else pool.weights
+        terms = (pool.rows.to(torch.float64) * w[:, None]).reshape(-1)
+        fixed = gaussians.residuals_at_nodes(pool.scores, terms, self.STEPS)
         values = []
         for drawn, hit in pool.redrawn(generator, times):
             own = rows[torch.arange(pool.num_samples, device=drawn.device), drawn]
-            values.append(self.of(fixed - _shared(own, hit.to(torch.float64), self.STEPS)))
+            values.append(self.of(fixed - _shared(own, hit.to(torch.float64) * w, self.STEPS)))
         return torch.cat(values)
 
 

@@ -9,22 +9,20 @@ One seed determines all draws, and none depends on which other metrics are measu
 """
 
 import math
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Required, Self, TypedDict
 
 import torch
 
-from softkin._core import checks
+from softkin._core import checks, threads
 from softkin._io.files import Plain, from_number, number
 from softkin.metrics import catalogue, resampling
 from softkin.metrics.catalogue import METRICS, Metric
 from softkin.metrics.kernels import Kernel
 from softkin.metrics.resampling import DRAWS, Drawn, Interval
-from softkin.metrics.scopes import Claims
+from softkin.metrics.scopes import Claims, NoMeaning
 from softkin.metrics.statistics import CalibrationError, Statistic
 
 NARROW = 1e-3  # the bandwidth below which a set of drawn labels takes up to half a second
@@ -150,11 +148,34 @@ def measure(claims: Claims, metrics: Iterable[Metric | str], settings: Settings 
 
 def statistics(claims: Claims, metrics: Iterable[Metric | str], settings: Settings = VALUES) -> dict[str, Statistic]:
     """Each metric of the claims as a statistic, by key."""
-    known = [catalogue.named(metric) if isinstance(metric, str) else metric for metric in metrics]
-    return {
-        metric.key: metric.statistic(claims.probabilities, claims.labels, **metric.with_bins(settings.n_bins))
-        for metric in known
-    }
+    made: dict[str, Statistic] = {}
+    for metric in metrics:
+        known = catalogue.named(metric) if isinstance(metric, str) else metric
+        try:
+            made[known.key] = known.statistic(claims, **known.with_bins(settings.n_bins))
+        except NoMeaning as reason:
+            made[known.key] = Meaningless(str(reason.args[0]), claims.num_samples)
+    return made
+
+
+class Meaningless(Statistic):
+    """A metric that says nothing about these claims, and why."""
+
+    def __init__(self, reason: str, num_samples: int) -> None:
+        self.reason, self.num_samples = reason, num_samples
+
+    @property
+    def no_resampling(self) -> str:
+        return self.reason
+
+    def value(self) -> float:
+        return math.nan
+
+    def sums(self, weights: torch.Tensor) -> torch.Tensor:
+        raise TypeError(self.reason)
+
+    def of(self, sums: torch.Tensor) -> torch.Tensor:
+        raise TypeError(self.reason)
 
 
 def measured(made: Mapping[str, Statistic], settings: Settings) -> dict[str, Measured]:
@@ -168,6 +189,8 @@ def measured(made: Mapping[str, Statistic], settings: Settings) -> dict[str, Mea
 def _of(
     metric: Metric, statistic: Statistic, drawn: Drawn | None, no_interval: str | None, settings: Settings
 ) -> Measured:
+    if isinstance(statistic, Meaningless):
+        return absent(statistic.reason)
     result = Measured.of(statistic.value() if drawn is None else drawn.interval)
     return replace(
         result,
@@ -218,26 +241,6 @@ def _with_intervals(made: Mapping[str, Statistic], settings: Settings) -> dict[s
     def of_part(keys: list[str]) -> list[Drawn]:
         return resampling.intervals([made[key] for key in keys], settings.level, settings.resamples, settings.seed)
 
-    with halved_threads(), ThreadPoolExecutor(len(parts)) as pool:
+    with threads.halved(), ThreadPoolExecutor(len(parts)) as pool:
         results = list(pool.map(of_part, parts))
     return {key: ends for keys, own in zip(parts, results, strict=True) for key, ends in zip(keys, own, strict=True)}
-
-
-_lock, _blocks = threading.Lock(), [0, 0]  # the number of open blocks, and torch's thread count before
-
-
-@contextmanager
-def halved_threads() -> Iterator[None]:
-    """Halve torch's thread count inside the block, once, however many such blocks are open."""
-    with _lock:
-        if _blocks[0] == 0:
-            _blocks[1] = torch.get_num_threads()
-            torch.set_num_threads(max(1, _blocks[1] // 2))
-        _blocks[0] += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _blocks[0] -= 1
-            if _blocks[0] == 0:
-                torch.set_num_threads(_blocks[1])

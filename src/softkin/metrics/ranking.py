@@ -1,5 +1,8 @@
 """How well confidence ranks right before wrong answers, and known before unknown samples."""
 
+import math
+from functools import cached_property
+from statistics import NormalDist
 from typing import Literal, Self, Unpack
 
 import torch
@@ -7,11 +10,10 @@ from torch import Tensor
 
 from softkin._core import checks, randomness
 from softkin._core.checks import Array
-from softkin.metrics import scopes
 from softkin.metrics.catalogue import Sureness, metric
 from softkin.metrics.intervals import MeanLoss, none_or_all
-from softkin.metrics.resampling import Interval, multiplicities, quantiles
-from softkin.metrics.scopes import Pool
+from softkin.metrics.resampling import Interval, quantiles
+from softkin.metrics.scopes import Claims, NoMeaning, Pool, multiplicities
 from softkin.metrics.statistics import Statistic, Streamed
 
 
@@ -21,14 +23,16 @@ class RiskCoverage(Streamed):
     needs_all = "it ranks all samples by confidence, so it needs them all at once"
 
     def __init__(self, pool: Pool) -> None:
+        if pool.weights is not None:
+            raise NoMeaning("its ranks are numbers of rows, which have no weights")
         self.pool = pool
-        winning, right = pool.scores, pool.is_hit[:, 0].to(torch.bool)
+        winning, right = pool.scores, pool.is_hit[:, 0]
         order = winning.argsort(descending=True)
         ordered = winning[order]
         self.order, self.num_samples, self.device = order, len(winning), winning.device
         # The number of rows so far: whole numbers up to N, exactly.
         self.dtype = torch.float32 if len(winning) < 2**24 else torch.float64
-        self.wrong = (~right[order]).to(self.dtype)
+        self.wrong = 1 - right[order].to(self.dtype)
         # Groups of equal confidence, the most confident first: before which row each begins and ends. Those without
         # an error add nothing to the sum below.
         last = torch.cat([ordered[1:] != ordered[:-1], ordered.new_ones(1, dtype=torch.bool)])
@@ -37,7 +41,7 @@ class RiskCoverage(Streamed):
         errors = torch.cat([self.wrong.new_zeros(1), self.wrong]).to(torch.float64).cumsum(dim=0)
         with_errors = errors[end] > errors[start]
         self.start, self.end = start[with_errors], end[with_errors]
-        self.is_single = bool((self.end - self.start == 1).all())
+        self.is_single = pool.outcomes is None and bool((self.end - self.start == 1).all())
         # H_j − H_i is the sum of 1/(i+1) … 1/j.
         one_over = 1 / torch.arange(1, len(winning) + 1, dtype=torch.float64, device=self.device)
         self.harmonic = torch.cat([one_over.new_zeros(1), one_over.cumsum(dim=0)])
@@ -110,7 +114,7 @@ class RiskCoverage(Streamed):
 
 
 @metric(title="area under risk–coverage", short="AURC", shown=["evaluate", "record", "table", "page"])
-def aurc(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> RiskCoverage:
+def aurc(claims: Claims, **_: Unpack[Sureness]) -> RiskCoverage:
     r"""Area under the risk–coverage curve: the error rate among the i most confident samples, averaged over i = 1 … N.
 
     Lower is better; it is smallest if all errors come last. Samples of equal confidence count as in random order (the
@@ -119,7 +123,142 @@ def aurc(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> RiskCo
     References:
         Geifman and El-Yaniv, Selective Classification for Deep Neural Networks, 2017.
     """
-    return RiskCoverage(scopes.pool(probabilities, labels, "prediction"))
+    if not claims.exclusive and not claims.are_pairs:
+        raise NoMeaning("no label of several wins, so none is the answer")
+    return RiskCoverage(claims.pool("prediction"))
+
+
+class Discrimination(Streamed):
+    """The area under the ROC curve of scores that should be higher where the outcome is true."""
+
+    needs_all = "it ranks all samples by confidence, so it needs them all at once"
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool, self.weights = pool, pool.weights
+        self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
+
+    @cached_property
+    def _groups(self) -> tuple[Tensor, int]:
+        """The group of each score, by ascending value, and the number of groups."""
+        values, group = torch.unique(self.pool.scores, return_inverse=True)
+        return group, len(values)
+
+    def _masses(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """What is true and what is false at each distinct score, (r, groups) each, for (r, N) weights."""
+        group, size = self._groups
+        each = weights.to(torch.float64).repeat_interleave(self.columns, dim=1)
+        hit = self.pool.is_hit.reshape(-1)
+        total = torch.zeros(2, len(weights), size, dtype=torch.float64, device=self.device)
+        for line, part in zip(total, (hit, 1 - hit), strict=True):
+            line.index_add_(1, group, each * part)
+        return total[0], total[1]
+
+    def value(self) -> float:
+        return float(_area(*self._masses(self._every_row)))
+
+    @property
+    def _every_row(self) -> Tensor:
+        """(1, N) every row once, by its weight."""
+        return self.weighted(torch.ones(1, self.num_units, dtype=torch.float64, device=self.device))
+
+    def sums(self, weights: Tensor) -> Tensor:
+        """The area itself, (r, 1), as it is not a function of a few sums."""
+        return _area(*self._masses(weights))[:, None]
+
+    def of(self, sums: Tensor) -> Tensor:
+        return sums[:, 0]
+
+    def adds_up_with(self, other: Statistic) -> bool:
+        return False
+
+    def on(self, pool: Pool) -> Self:
+        return type(self)(pool)
+
+    def influence(self) -> Tensor:
+        r"""Values (N,) whose mean is the area A and has its sampling variance (DeLong et al., 1988).
+
+        With o the outcomes, P and Q their sums and those of 1 − o, and V, U the shares of false ones below and of true
+        ones above a score (equal ones half), a claim adds
+        :math:`A + \frac{N}{P} o (V - A) + \frac{N}{Q} (1-o)(U - A)`.
+        """
+        true, false = (part[0] for part in self._masses(self._every_row))
+        area = float(_area(true[None], false[None]))
+        total_true, total_false = true.sum(), false.sum()
+        group, _ = self._groups
+        below = ((false.cumsum(dim=0) - false / 2) / total_false)[group]
+        above = (1 - (true.cumsum(dim=0) - true / 2) / total_true)[group]
+        hit, w = self.pool.is_hit.reshape(-1), self.pool.score_weights
+        terms = hit * (below - area) / total_true + (1 - hit) * (above - area) / total_false
+        rows = (terms if w is None else terms * w).view(self.num_samples, self.columns).sum(dim=1)
+        return area + self.num_samples * rows
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        value = self.value()
+        if math.isnan(value):
+            return math.nan, math.nan
+        hits = self.pool.is_hit.reshape(-1)
+        fewest = max(1, int(min(float(hits.sum()), float((1 - hits).sum()))))
+        least, most = none_or_all(value, fewest, level)
+        if value in (0.0, 1.0):
+            return least, most
+        error = float((self.influence() - value).square().mean() / self.num_samples) ** 0.5
+        centre, reach = math.log(value / (1 - value)), NormalDist().inv_cdf((1 + level) / 2) * error
+        reach /= value * (1 - value)
+        return tuple(1 / (1 + math.exp(-(centre + sign * reach))) for sign in (-1, 1))  # type: ignore[return-value]
+
+
+@metric(
+    title="AUROC of confidence",
+    short="AUROC",
+    percent=False,
+    larger_is_better=True,
+    at_most=1.0,
+    shown=["evaluate"],
+    about="how well confidence tells right answers from wrong ones; 0.5 is chance, 1 perfect",
+)
+def confidence_auroc(claims: Claims, **_: Unpack[Sureness]) -> Discrimination:
+    """The probability that a right answer has a higher confidence than a wrong one; ties count half.
+
+    Its interval is DeLong's, on the logit scale. NaN if all answers are right, or all wrong. Of several labels a sample
+    it is the area of all claims together (micro).
+
+    Example:
+        >>> confidence_auroc(torch.tensor([0.9, 0.8, 0.4, 0.4, 0.1]), torch.tensor([True, True, True, False, False]))
+        0.9166666666666666
+
+    References:
+        DeLong et al., Comparing the Areas under Two or More Correlated Receiver Operating Characteristic Curves, 1988.
+    """
+    return Discrimination(claims.pool("prediction"))
+
+
+@metric(
+    title="AUC of class 1",
+    short="AUC",
+    percent=False,
+    larger_is_better=True,
+    at_most=1.0,
+    least_classes=2,
+    most_classes=2,
+    shown=["evaluate"],
+    about="how well the score of class 1 ranks its samples first; 0.5 is chance, 1 perfect",
+)
+def auc(claims: Claims, **_: Unpack[Sureness]) -> Discrimination:
+    """The area under the ROC curve of a binary model: that a sample of class 1 scores above one of class 0.
+
+    As scikit-learn's ``roc_auc_score``; its interval is DeLong's, on the logit scale. NaN if one class is absent.
+
+    Example:
+        >>> auc(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+        0.75
+    """
+    if not claims.exclusive or claims.num_classes != 2:
+        there = f"there are {claims.num_classes}" if claims.exclusive else f"these are {claims.kind}"
+        raise NoMeaning(f"it needs two classes, and {there}")
+    two, outcomes = claims.probabilities, claims.labels
+    first = outcomes[:, 1] if outcomes.ndim == 2 else (outcomes == 1).to(torch.float64)
+    pairs = Claims(two[:, 1:].contiguous(), first[:, None], claims.weights, exclusive=False)
+    return Discrimination(pairs.pool("prediction"))
 
 
 def _grouped(known: Array, unknown: Array) -> tuple[Tensor, Tensor, Tensor]:

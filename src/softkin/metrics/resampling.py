@@ -1,7 +1,7 @@
 """Uncertainty of metrics: intervals by resampling rows, paired comparisons, and errors under perfect calibration."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple
@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin._core import checks, randomness
-from softkin.metrics import roots
+from softkin._core import checks, notebooks, randomness
+from softkin.metrics import binning, roots
 from softkin.metrics.binned import Binned, RootGap
 from softkin.metrics.intervals import score_minus_share, sizes
-from softkin.metrics.scopes import blocks
+from softkin.metrics.scopes import Claims, blocks, multiplicities
 from softkin.metrics.statistics import CalibrationError, RowSums, Statistic
 
 Test = Literal["equal metric", "exchangeable"]
@@ -55,6 +55,10 @@ class Interval(float):
     def __repr__(self) -> str:
         return f"Interval(value={float(self)!r}, low={self.low!r}, high={self.high!r}, level={self.level!r})"
 
+    def _repr_html_(self) -> str:
+        ends = f"{self.low:.4g} to {self.high:.4g} ({100 * self.level:g} %)"
+        return f"<b>{float(self):.4g}</b> {notebooks.whisker(self, self.low, self.high)} {ends}"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -67,20 +71,16 @@ class Comparison:
     p_value: float
     """The p-value of the test that ``compare`` was called with; its hypothesis is that there is no difference"""
 
-
-def multiplicities(num_samples: int, times: int, generator: np.random.Generator) -> Iterator[Tensor]:
-    """How often each row is drawn in each of ``times`` resamples of N rows, in (r, N) blocks of float32 counts."""
-    for count in blocks(times, num_samples):
-        counts = np.empty((count, num_samples), dtype=np.float32)
-        for line in counts:
-            line[:] = np.bincount(generator.integers(0, num_samples, num_samples), minlength=num_samples)
-        yield torch.from_numpy(counts)
+    def _repr_html_(self) -> str:
+        picture = notebooks.whisker(self.difference, self.low, self.high)
+        row = [f"{self.difference:+.4g}", picture, f"{self.low:+.4g} to {self.high:+.4g}", f"{self.p_value:.3g}"]
+        return notebooks.table([row], head=["a − b", "", "interval", "p-value"])
 
 
 def resampled_sums(statistic: Statistic, times: int, generator: np.random.Generator) -> Tensor:
     """The sums of the statistic, (times, F), over whole rows resampled with replacement."""
-    drawn = multiplicities(statistic.num_samples, times, generator)
-    return torch.cat([statistic.sums(counts.to(statistic.device)) for counts in drawn])
+    drawn = multiplicities(statistic.num_units, times, generator)
+    return torch.cat([statistic.drawn(counts.to(statistic.device)) for counts in drawn])
 
 
 def answer(statistic: Statistic, confidence: float | None, resamples: int, seed: int) -> float:
@@ -123,14 +123,14 @@ def intervals(statistics: Sequence[Statistic], confidence: float, resamples: int
     checks.count(resamples, "resamples", least=100)
     checks.count(seed, "seed", least=0)
     generator = randomness.generator(seed)
-    ends = [statistic.ends(level) for statistic in statistics]
+    ends = [statistic.formula_ends(level) for statistic in statistics]
     drawn = [statistic for statistic, known in zip(statistics, ends, strict=True) if known is None]
     totals: list[Tensor | None] = [None for _ in drawn]
     done = 0
-    for counts in multiplicities(drawn[0].num_samples, resamples, generator) if drawn else ():
+    for counts in multiplicities(drawn[0].num_units, resamples, generator) if drawn else ():
         moved = counts.to(drawn[0].device)
         for place, statistic in enumerate(drawn):
-            block = statistic.sums(moved)
+            block = statistic.drawn(moved)
             total = totals[place]
             if total is None:  # allocated once: concatenating blocks at the end would take twice the memory
                 total = totals[place] = block.new_empty(resamples, block.shape[1])
@@ -156,13 +156,13 @@ def _from_resamples(statistic: Statistic, sums: Tensor, level: float, resamples:
     value, tail = statistic.value(), (1 - level) / 2
     if not isinstance(statistic, CalibrationError):
         return Drawn(around(value, *quantiles(statistic.of(sums), tail), level), None)
-    base = statistic.sums(torch.ones(1, statistic.num_samples, device=statistic.device))
+    base = statistic.once()
     centre = float(statistic.of(base))  # θ̂ as the resampling computes it, perhaps on a coarser grid
     noise = sums.sub_(base)
     if not bool(noise.any()):
         # All resamples are equal: equal scores, all right or all wrong. Another kind may exist, but must be rare
         # enough not to occur in N samples, which bounds its effect.
-        n = statistic.num_samples
+        n = statistic.num_units
         rare = n * statistic.of_one_row * (1 - tail ** (1 / n))
         high = min(value + rare, max(value, n * statistic.of_one_row))
         return Drawn(around(value, max(0.0, value - rare), high, level), None)
@@ -188,11 +188,12 @@ def _with_gap(statistic: CalibrationError, value: float, low: float, high: float
     gap = statistic.gap()
     if gap is None:
         return low, high
-    hits = int(gap.is_hit.sum())
-    least, most = score_minus_share(gap.scores, gap.is_hit, level)
+    hits, w = float(gap.is_hit.sum()), statistic.weights
+    least, most = score_minus_share(gap.scores, gap.is_hit, level, w)
     if min(hits, statistic.num_samples - hits) >= FEW and value >= gap.factor * (most - least) / 8:
         return low, high
-    seen = abs(float(gap.scores.double().mean() - gap.is_hit.double().mean()))
+    off = gap.scores.double() - gap.is_hit.double()
+    seen = abs(float((off if w is None else off * w).mean()))
     rest = max(0.0, value - gap.factor * seen)
     smallest, largest = (gap.factor * size + rest for size in sizes(least, most))
     return min(low, smallest), max(high, largest)
@@ -247,7 +248,7 @@ def rejects_calibration(
     rejected = True
     while done < draws:
         count = min(draws - done, max(enough - done, DRAWS))
-        values.append(statistic.redrawn(generator, count).cpu())
+        values.append(statistic.values_if_calibrated(generator, count).cpu())
         as_large += int((values[-1] >= seen - 1e-12).sum())
         done += count
         rejected = 1 + as_large <= (1 - level) * (1 + draws)
@@ -268,7 +269,7 @@ def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
 
 def when_calibrated(statistic: CalibrationError, level: float, draws: int, seed: int) -> Interval:
     """Mean and central range of the statistic with labels drawn from the scores."""
-    return chance(statistic.redrawn(redrawing(seed), draws).cpu(), level)
+    return chance(statistic.values_if_calibrated(redrawing(seed), draws).cpu(), level)
 
 
 def redrawing(seed: int) -> np.random.Generator:
@@ -285,7 +286,7 @@ def compared(
     a: Statistic, b: Statistic, level: float, resamples: int, seed: int, test: Test = "equal metric"
 ) -> Comparison:
     """Compare two statistics of the same rows; the test of exchangeable rows needs sums that add up row by row."""
-    n, device = a.num_samples, a.device
+    n, device = a.num_units, a.device
     generator = randomness.generator(seed)
     difference = a.value() - b.value()
     of_a, of_b = _resampled([a, b], resamples, generator)
@@ -295,7 +296,7 @@ def compared(
     swapped = []
     for count in blocks(resamples, n):
         swap = torch.from_numpy(generator.integers(0, 2, (count, n), dtype=np.uint8)).to(device, torch.float32)
-        shift_a, shift_b = a.sums(swap), b.sums(swap)
+        shift_a, shift_b = a.sums(a.weighted(swap)), b.sums(b.weighted(swap))
         swapped.append((a.of(of_a.total - shift_a + shift_b) - b.of(of_b.total - shift_b + shift_a)).cpu())
     centre = float(a.of(of_a.total) - b.of(of_b.total))
     # Long rows are summed in float32; where swaps leave the difference as it is, rounding must not decide.
@@ -308,7 +309,7 @@ def all_compared(
 ) -> dict[tuple[int, int], Comparison]:
     """Compare every two statistics of the same rows, by index; equal to ``compared``, but resampled once."""
     pairs = list(combinations(range(len(statistics)), 2))
-    width = statistics[0].sums(torch.ones(1, statistics[0].num_samples, device=statistics[0].device)).shape[1]
+    width = statistics[0].once().shape[1]
     if len(statistics) * resamples * width > MOST_NOISE:
         return {(a, b): compared(statistics[a], statistics[b], level, resamples, seed) for a, b in pairs}
     generator = randomness.generator(seed)
@@ -343,13 +344,13 @@ def _estimate(statistic: Statistic, truth: Tensor, noise: Tensor) -> _Estimate:
 
 def _resampled(statistics: Sequence[Statistic], resamples: int, generator: np.random.Generator) -> list[_Resampled]:
     """All statistics with the same draws."""
-    n, device = statistics[0].num_samples, statistics[0].device
-    totals = [statistic.sums(torch.ones(1, n, device=device)) for statistic in statistics]
+    n, device = statistics[0].num_units, statistics[0].device
+    totals = [statistic.once() for statistic in statistics]
     blocks_of_noise: list[list[Tensor]] = [[] for _ in statistics]
     for counts in multiplicities(n, resamples, generator):
         moved = counts.to(device)
         for statistic, total, own in zip(statistics, totals, blocks_of_noise, strict=True):
-            own.append(statistic.sums(moved) - total)
+            own.append(statistic.drawn(moved) - total)
     results = []
     for statistic, total, own in zip(statistics, totals, blocks_of_noise, strict=True):
         noise = torch.cat(own)
@@ -409,26 +410,25 @@ def _truths(statistic: Statistic, base: Tensor, noise: Tensor) -> list[Tensor]:
 
 
 def compared_by_calls(
-    metric: Callable[[Tensor, Tensor], float],
-    p_a: Tensor,
-    p_b: Tensor,
-    labels: Tensor,
+    metric: Callable[[Claims], float],
+    a: Claims,
+    b: Claims,
     level: float,
     resamples: int,
     seed: int,
     test: Test = "equal metric",
 ) -> Comparison:
-    """Like ``compared``, for any function of (probabilities, labels): one call for each resample and model."""
-    n = len(labels)
+    """Like ``compared``, for any function of claims: one call for each resample and model."""
+    n, device = a.num_samples, a.labels.device
     generator = randomness.generator(seed)
-    difference = metric(p_a, labels) - metric(p_b, labels)
+    difference = metric(a) - metric(b)
     paired, swapped = torch.empty(resamples, dtype=torch.float64), torch.empty(resamples, dtype=torch.float64)
     for r in range(resamples):
-        rows = torch.from_numpy(generator.integers(0, n, n)).to(labels.device)
-        paired[r] = metric(p_a[rows], labels[rows]) - metric(p_b[rows], labels[rows])
+        rows = torch.from_numpy(generator.integers(0, n, n)).to(device)
+        paired[r] = metric(a.take(rows)) - metric(b.take(rows))
         if test == "exchangeable":
-            swap = torch.from_numpy(generator.integers(0, 2, (n, 1), dtype=np.uint8)).to(labels.device, torch.bool)
-            swapped[r] = metric(torch.where(swap, p_b, p_a), labels) - metric(torch.where(swap, p_a, p_b), labels)
+            swap = torch.from_numpy(generator.integers(0, 2, (n, 1), dtype=np.uint8)).to(device, torch.bool)
+            swapped[r] = metric(a.mixed_with(b, swap)) - metric(b.mixed_with(a, swap))
     errors = [paired - difference]
     if test == "equal metric":
         return _comparison(difference, errors, level)
@@ -473,18 +473,20 @@ def _order_statistics(values: Tensor, rank: int) -> tuple[float, float]:
 def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> tuple[Tensor, Tensor]:
     """The band (low, high) of each bin's share of hits, NaN in empty bins.
 
-    Clopper and Pearson's exact interval where scores are independent (one to a row); where a row has many, which
-    depend on each other, percentiles over resampled rows. If no score of a bin is a hit, or every one, all resamples
-    are equal: there the band is the exact one of the R rows with scores in the bin, each of which has at most one hit.
-    Without any hit, a row has one with a probability of at most 1 − tail^(1/R), which gives a share of R/count times
-    that.
+    Clopper and Pearson's exact interval where scores are independent (one to a row); for weighted rows that of the
+    effective number of them, and for outcomes between 0 and 1, which scatter less, a little too wide. Where a row has
+    many, which depend on each other, percentiles over resampled rows. If no score of a bin is a hit, or every one, all
+    resamples are equal: there the band is the exact one of the R rows with scores in the bin, each of which has at most
+    one hit. Without any hit, a row has one with a probability of at most 1 − tail^(1/R), which gives a share of R/count
+    times that.
     """
     curve = binned.curve()
     tail = (1 - level) / 2
     if binned.pool.columns == 1:
         from scipy.special import betaincinv
 
-        count, hit = curve.count.numpy(), curve.hit_sum.numpy()
+        said = _effective_share(binned)  # of a bin's rows: how many of equal weight say as much
+        count, hit = (curve.count * said).numpy(), (curve.hit_sum * said).numpy()
         with np.errstate(invalid="ignore"):
             low = np.where(hit > 0, betaincinv(hit, count - hit + 1, tail), 0.0)
             high = np.where(hit < count, betaincinv(hit + 1, count - hit, 1 - tail), 1.0)
@@ -493,6 +495,16 @@ def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> 
     parts = RootGap(binned.pool, binned.bins)  # sums counts, scores and hits separately
     sums = resampled_sums(parts, resamples, randomness.generator(seed)).view(resamples, 3, -1)
     return resampled_band(parts, sums, level)
+
+
+def _effective_share(binned: Binned) -> Tensor | float:
+    """(M,) the effective number of rows of each bin over the sum of their weights; 1 where all rows count alike."""
+    w = binned.pool.weights
+    if w is None:
+        return 1.0
+    places = binning.assign(binned.pool.scores, binned.bins).to(torch.int64)
+    first, second = (torch.bincount(places, weights=term, minlength=binned.bins.n_bins) for term in (w, w * w))
+    return (first / second.clamp(min=1e-300)).cpu()
 
 
 def resampled_band(parts: Binned, sums: Tensor, level: float) -> tuple[Tensor, Tensor]:

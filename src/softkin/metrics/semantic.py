@@ -10,7 +10,8 @@ from softkin._core import checks, randomness
 from softkin._core.checks import Array
 from softkin.metrics import binning, scopes
 from softkin.metrics.catalogue import METRICS, Sureness, metric
-from softkin.metrics.resampling import Interval, multiplicities, quantiles
+from softkin.metrics.resampling import Interval, quantiles
+from softkin.metrics.scopes import Claims, multiplicities
 from softkin.metrics.statistics import Mean, Ratio, Statistic
 from softkin.similarity import SparseRows
 
@@ -33,7 +34,7 @@ def superclass(probabilities: Array, labels: Array, groups: Array) -> tuple[Tens
         >>> P, y
         (tensor([[0.8000, 0.2000]], dtype=torch.float64), tensor([0]))
     """
-    return _grouped(*scopes.checked(probabilities, labels), groups)
+    return _grouped(*Claims.of(probabilities, labels).classes(), groups)
 
 
 def _grouped(p: Tensor, y: Tensor, groups: Array) -> tuple[Tensor, Tensor]:
@@ -55,7 +56,7 @@ def superclass_ece(probabilities: Tensor, labels: Tensor, /, groups: Array, **op
     A model can be calibrated on super-classes and over-confident on classes. ``options`` are those of
     ``ece_hist``.
     """
-    return METRICS["ece_hist"].statistic(*_grouped(probabilities, labels, groups), **options)
+    return METRICS["ece_hist"].statistic(Claims(*_grouped(probabilities, labels, groups)), **options)
 
 
 def _neighbours(similarity: Array | SparseRows, k: int, num_classes: int) -> Tensor:
@@ -180,7 +181,7 @@ def severity_curve(
     n mistakes, it reaches at least 1 − tail^(1/n) of the way to the smallest and to the largest distance between two
     classes. So a single mistake determines nearly nothing.
     """
-    p, y = scopes.checked(probabilities, labels)
+    p, y = Claims.of(probabilities, labels).classes()
     wrong, winning, distance = _mistakes(p, y, distances)
     winning, distance = winning[wrong].cpu(), distance[wrong].cpu()
     bins = binning.equal_width(checks.count(n_bins, "n_bins"))

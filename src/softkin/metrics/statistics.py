@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from softkin.metrics.intervals import MeanLoss, wilson
-from softkin.metrics.scopes import ONE_WINNER, Pool
+from softkin.metrics.scopes import ONE_WINNER, Pool, effective, multiplicities
 
 BLOCK = 2**23  # numbers in a temporary of the resampling: 64 MB of float64
 KEEP = 2**27  # the largest rows × width that is kept between blocks of resamples: half a gigabyte of float32
@@ -33,6 +33,35 @@ class Statistic(ABC):
 
     num_samples: int
     device: torch.device
+    weights: Tensor | None = None
+    """(N,) weights of the rows with the mean 1, which ``value`` takes into account; None where all count alike"""
+    clusters: Tensor | None = None
+    """(N,) the cluster 0 … C−1 of each row, where rows depend on each other; clusters are then resampled"""
+
+    @property
+    def num_units(self) -> int:
+        """The number of rows, or of clusters, that are resampled."""
+        return self.num_samples if self.clusters is None else int(self.clusters.max()) + 1
+
+    def weighted(self, lines: Tensor) -> Tensor:
+        """(r, N) weightings of the rows from (r, units) ones, by the rows' own weights."""
+        each = lines if self.clusters is None else lines[:, self.clusters]
+        return each if self.weights is None else each * self.weights.to(each.dtype)
+
+    def drawn(self, counts: Tensor) -> Tensor:
+        """The sums, (r, F), of rows (or clusters) that are drawn as often as each line of ``counts`` says."""
+        if self.weights is None and self.clusters is None:
+            return self.sums(counts)
+        lines = self.weighted(counts)
+        return self.sums(lines * (self.num_samples / lines.sum(dim=1, keepdim=True, dtype=torch.float64)).to(lines))
+
+    def once(self) -> Tensor:
+        """The sums of all rows, each counted once, (1, F)."""
+        return self.drawn(torch.ones(1, self.num_units, device=self.device))
+
+    def formula_ends(self, level: float) -> tuple[float, float] | None:
+        """``ends``, unless rows depend on each other, for which there is no formula."""
+        return self.ends(level) if self.clusters is None else None
 
     @property
     def no_resampling(self) -> str | None:
@@ -83,6 +112,31 @@ class CalibrationError(Statistic):
     def of_one_row(self) -> float:
         """The largest change of the value that the label of one row can cause."""
         return 1 / self.num_samples
+
+    def values_if_calibrated(self, generator: np.random.Generator, times: int) -> Tensor:
+        """The metric under calibration, (times,): with labels drawn from the scores, or by ``recentred``."""
+        if self.can_redraw and self.clusters is None:
+            return self.redrawn(generator, times)
+        return self.recentred(generator, times)
+
+    @property
+    def can_redraw(self) -> bool:
+        """Whether labels can be drawn from the scores."""
+        return True
+
+    def recentred(self, generator: np.random.Generator, times: int) -> Tensor:
+        """The metric of resampled rows about the sums that calibration expects.
+
+        For outcomes between true and false: calibration says what they are on average, not how they scatter.
+        """
+        base = self.once()
+        centre = self.scaled(base, 0.0) - base
+        return torch.cat(
+            [
+                self.of(self.drawn(counts.to(self.device)) + centre)
+                for counts in multiplicities(self.num_units, times, generator)
+            ]
+        )
 
     @property
     def at_most(self) -> float:
@@ -153,8 +207,8 @@ class Streamed(Statistic):
         """
         raise TypeError(f"{type(self).__name__} has no totals: {self.needs_all}.")
 
-    def read(self, totals: Tensor, num_samples: int) -> float:
-        """The metric of ``num_samples`` rows with these totals, by this statistic's classes, bins and options."""
+    def read(self, totals: Tensor, num_samples: float) -> float:
+        """The metric of rows with these totals and weights that sum to ``num_samples``, by this statistic's options."""
         raise TypeError(f"{type(self).__name__} has no totals: {self.needs_all}.")
 
     @property
@@ -199,10 +253,18 @@ class Averaged(Streamed):
 
     kept = "rows"
 
-    def __init__(self, rows: Tensor) -> None:
-        """Take ``rows``, (N,) or (N, 2)."""
-        self.rows = rows.to(torch.float64)
+    def __init__(self, rows: Tensor, weights: Tensor | None = None) -> None:
+        """Take ``rows``, (N,) or (N, 2), and their weights."""
+        self.rows, self.weights = rows.to(torch.float64), weights
         self.num_samples, self.device = len(rows), rows.device
+
+    @property
+    def terms(self) -> Tensor:
+        """The rows times their weights; a row of weight 0 adds nothing even if it is infinite."""
+        if self.weights is None:
+            return self.rows
+        w = self.weights if self.rows.ndim == 1 else self.weights[:, None]
+        return torch.where(w > 0, self.rows * w, 0.0)
 
     @classmethod
     def of_rows(cls, rows: Tensor) -> Self:
@@ -212,17 +274,17 @@ class Averaged(Streamed):
         return made
 
     def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
-        return added(self.rows.sum(dim=0).reshape(-1).cpu(), into)
+        return added(self.terms.sum(dim=0).reshape(-1).cpu(), into)
 
 
 class Mean(Averaged):
     """The average of one number per row."""
 
-    def read(self, totals: Tensor, num_samples: int) -> float:
+    def read(self, totals: Tensor, num_samples: float) -> float:
         return float(totals) / num_samples
 
     def value(self) -> float:
-        return float(self.rows.mean())
+        return float(self.terms.mean())
 
     def sums(self, weights: Tensor) -> Tensor:
         # An infinite row (log 0) times weight 0 would be NaN.
@@ -253,16 +315,22 @@ class Loss(Mean):
     _answers: Callable[[], Answers] | None = None
     _at_most: float = math.inf
 
-    def __init__(self, rows: Tensor, answers: Callable[[], Answers], *, at_most: float = math.inf) -> None:
-        super().__init__(rows)
+    def __init__(
+        self,
+        rows: Tensor,
+        answers: Callable[[], Answers],
+        *,
+        at_most: float = math.inf,
+        weights: Tensor | None = None,
+    ) -> None:
+        super().__init__(rows, weights)
         self._answers, self._at_most = answers, at_most
 
     def ends(self, level: float) -> tuple[float, float] | None:
         if self._answers is None or not bool(self.rows.isfinite().all()):
             return None  # a stream has many rows; how rare an infinite loss is, resampling shows
         answers = self._answers()
-        variance = float(self.rows.var(correction=0))
-        made = MeanLoss.of(self.value(), variance, answers.excess, answers.possible, answers.winning)
+        made = MeanLoss.of_rows(self.rows, answers.excess, answers.possible, answers.winning, self.weights)
         low, high = made.ends(level)
         return low, min(high, self._at_most)
 
@@ -271,7 +339,7 @@ class Share(Mean):
     """The share of rows for which a condition holds."""
 
     def ends(self, level: float) -> tuple[float, float]:
-        return wilson(self.value(), self.num_samples, level)
+        return wilson(self.value(), effective(self.weights, self.num_samples), level)
 
 
 class Ratio(Averaged):
@@ -283,7 +351,7 @@ class Ratio(Averaged):
     def value(self) -> float:
         return self.read(self.totals(0), self.num_samples)
 
-    def read(self, totals: Tensor, num_samples: int) -> float:
+    def read(self, totals: Tensor, num_samples: float) -> float:
         above, below = totals.tolist()
         return above / below if below else math.nan
 
@@ -331,6 +399,13 @@ class PooledSums(RowSums):
 
     pool: Pool
 
-    def _hits_in_a_row(self) -> int:
-        """The number of scores of a row that change between hit and miss when its label changes."""
-        return 1 if self.pool.columns == 1 else 2
+    @property
+    def can_redraw(self) -> bool:
+        """Whether labels can be drawn from the scores."""
+        return self.pool.has_labels_to_draw
+
+    def _hits_in_a_row(self) -> float:
+        """The number of scores of a row that change between hit and miss when its label changes, times its weight."""
+        pool = self.pool
+        heaviest = 1.0 if pool.weights is None else float(pool.weights.max())
+        return heaviest * (min(2, pool.columns) if pool.exclusive else pool.columns)

@@ -1,7 +1,7 @@
 """Metrics of batches, and of rows spread over several processes, from totals that add up."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from softkin._core import checks, ranks
 from softkin._core.checks import Array
 from softkin.metrics import catalogue, density
 from softkin.metrics.catalogue import Metric
+from softkin.metrics.scopes import Claims
 from softkin.metrics.statistics import NEEDS_ALL, Dealt, Statistic, Streamed
 
 Request = str | tuple[str, Mapping[str, Any]]
@@ -41,21 +42,23 @@ class Running:
         if other.totals is not None:
             self.totals = other.totals.clone() if self.totals is None else self.totals + other.totals
 
-    def of(self, p: Tensor, y: Tensor) -> Streamed:
+    def of(self, claims: Claims) -> Streamed:
         """The metric's statistic of a batch."""
-        statistic = self.metric.statistic(p, y, **self.options)
+        statistic = self.metric.statistic(claims, **self.options)
         if not isinstance(statistic, Streamed):
             raise ValueError(f"`{self.metric.key}` cannot stream: {NEEDS_ALL}.")
         return statistic
 
-    def trial(self, num_classes: int) -> Statistic:
-        """The metric of one arbitrary row."""
+    def trial(self, num_classes: int, exclusive: bool = True) -> Statistic:
+        """The metric of one arbitrary row; of classes that are not ``exclusive``, a row of claims, each for itself."""
         p = torch.full((1, num_classes), 1 / num_classes, dtype=torch.float64)
-        return self.metric.statistic(p, torch.zeros(1, dtype=torch.int64), **self.options)
+        if not exclusive:
+            return self.metric.statistic(Claims(p, torch.ones_like(p), exclusive=False), **self.options)
+        return self.metric.statistic(Claims(p, torch.zeros(1, dtype=torch.int64)), **self.options)
 
-    def reader(self, num_classes: int) -> Streamed:
+    def reader(self, num_classes: int, exclusive: bool = True) -> Streamed:
         """A statistic with ``num_classes`` classes that can read totals."""
-        trial = self.trial(num_classes)
+        trial = self.trial(num_classes, exclusive)
         if not isinstance(trial, Streamed):
             raise ValueError(f"`{self.metric.key}` cannot stream: {NEEDS_ALL}.")
         return trial
@@ -114,25 +117,56 @@ class Accumulator:
             self._parts[name] = Running(catalogue.named(metric), dict(options), kde_cells)
             self._parts[name].check()
         self.num_samples = 0
+        self.total_weight = 0.0
         self.num_classes: int | None = None
+        self.exclusive = True
 
-    def _meet(self, num_classes: int) -> None:
+    def _meet(self, num_classes: int, exclusive: bool) -> None:
         if self.num_classes not in (None, num_classes):
             raise ValueError(f"all batches must have the same classes, got {num_classes} after {self.num_classes}.")
-        self.num_classes = num_classes
+        if self.num_classes is not None and self.exclusive != exclusive:
+            raise ValueError("all batches must be of one shape, got classes and claims that stand for themselves.")
+        self.num_classes, self.exclusive = num_classes, exclusive
 
-    def update(self, probabilities: Array, labels: Array) -> None:
-        """Add a batch of (N, K) probabilities and (N,) labels; a refused batch changes nothing."""
-        p = checks.probabilities(probabilities, least=0)
-        y = checks.class_labels(labels, num_samples=len(p), num_classes=p.shape[1]).to(p.device)
-        if self.num_classes not in (None, p.shape[1]):
-            self._meet(p.shape[1])
-        if len(p):
-            statistics = [part.of(p, y) for part in self._parts.values()]
-            for part, statistic in zip(self._parts.values(), statistics, strict=True):
-                part.feed(statistic)
-        self._meet(p.shape[1])
-        self.num_samples += len(p)
+    def update(
+        self,
+        probabilities: Array,
+        labels: Array,
+        *,
+        sample_weight: Array | None = None,
+        ignore_index: int | None = None,
+    ) -> None:
+        """Add a batch of any shape that a metric takes; a refused batch changes nothing.
+
+        Args:
+            probabilities: (N, K), or (N, K, …) of pixels, or another shape of ``metrics``.
+            labels: (N,), (N, …), or what fits the probabilities.
+            sample_weight: Weights of the samples. Those of all batches are on one scale.
+            ignore_index: A label of rows to leave out.
+        """
+        p, y = checks.as_tensor(probabilities, "probabilities"), checks.as_tensor(labels, "labels")
+        if p.ndim == 2 and len(p) == 0 and p.shape[1] > 1:
+            self._meet(p.shape[1], self.exclusive)
+            return
+        if ignore_index is not None and bool((y == ignore_index).all()):
+            return
+        claims = Claims.of(p, y, sample_weight=sample_weight, ignore_index=ignore_index)
+        weight = float(claims.num_samples)
+        if claims.weights is not None:  # as they came, not with the mean 1 of this batch
+            given = checks.as_tensor(sample_weight, "sample_weight").to(torch.float64)
+            if given.shape != y.shape:
+                given = given.view(-1, *[1] * (y.ndim - 1)).expand(y.shape)
+            mean = float((given if ignore_index is None else given[y != ignore_index]).mean())
+            claims = replace(claims, weights=claims.weights * mean)
+            weight *= mean
+        if self.num_classes is not None:
+            self._meet(claims.num_classes, claims.exclusive)
+        statistics = [part.of(claims) for part in self._parts.values()]
+        for part, statistic in zip(self._parts.values(), statistics, strict=True):
+            part.feed(statistic)
+        self._meet(claims.num_classes, claims.exclusive)
+        self.num_samples += claims.num_samples
+        self.total_weight += weight
 
     def merge(self, other: "Accumulator") -> None:
         """Add the batches of another accumulator of the same metrics."""
@@ -144,33 +178,34 @@ class Accumulator:
             raise ValueError(f"only accumulators of the same metrics merge, got {list(theirs)} for {list(mine)}.")
         if other.num_classes is None:
             return
-        self._meet(other.num_classes)
+        self._meet(other.num_classes, other.exclusive)
         for name, part in self._parts.items():
             part.merge(other._parts[name])
         self.num_samples += other.num_samples
+        self.total_weight += other.total_weight
 
     def reset(self) -> None:
         """Forget all batches."""
-        self.num_samples, self.num_classes = 0, None
+        self.num_samples, self.total_weight, self.num_classes = 0, 0.0, None
         for part in self._parts.values():
             part.totals = None
 
     def compute(self) -> dict[str, float]:
         """The metrics over all batches of all ranks."""
-        seen = {k for k in ranks.gather(self.num_classes) if k is not None}
+        seen = {shape for shape in ranks.gather((self.num_classes, self.exclusive)) if shape[0] is not None}
         if len(seen) > 1:
-            raise ValueError(f"all ranks must have the same classes, got {sorted(seen)}.")
+            raise ValueError(f"all ranks must have the same classes, got {sorted(k for k, _ in seen)}.")
         if not seen:
             raise ValueError("there is nothing to compute: `update` has seen no samples.")
-        num_classes = seen.pop()
-        readers = {name: part.reader(num_classes) for name, part in self._parts.items()}
+        shape = seen.pop()
+        readers = {name: part.reader(*shape) for name, part in self._parts.items()}
         own = [
             torch.zeros_like(readers[name].totals(part.cells)) if part.totals is None else part.totals
             for name, part in self._parts.items()
         ]
-        count = torch.tensor([float(self.num_samples)], dtype=torch.float64)
+        count = torch.tensor([self.total_weight], dtype=torch.float64)
         line = ranks.total(torch.cat([count, *own]))  # one reduction for all; torch.cat made a copy
-        num_samples = int(line[0])
+        num_samples = float(line[0])
         if num_samples == 0:
             raise ValueError("there is nothing to compute: `update` has seen no samples.")
         sums = line[1:].split([len(totals) for totals in own])

@@ -10,17 +10,19 @@ from softkin._io.files import Assumption
 if TYPE_CHECKING:
     from softkin.predictions.collecting import collect
     from softkin.predictions.container import Predictions, save
-    from softkin.predictions.reading import from_trainer, load
+    from softkin.predictions.reading import from_dataframe, from_trainer
     from softkin.predictions.request import Reading
+    from softkin.predictions.sets import load
 
-__all__ = ["Assumption", "Predictions", "Reading", "collect", "from_trainer", "load", "save"]
+__all__ = ["Assumption", "Predictions", "Reading", "collect", "from_dataframe", "from_trainer", "load", "save"]
 
 _HOMES = {
     "Predictions": "container",
     "Reading": "request",
     "collect": "collecting",
+    "from_dataframe": "reading",
     "from_trainer": "reading",
-    "load": "reading",
+    "load": "sets",
     "save": "container",
 }
 

@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -15,12 +15,14 @@ from softkin._core import checks
 from softkin._io import bundles, files, roles
 from softkin._io.numpy_files import Archive, ArrayStream, size_of
 from softkin._io.roles import ScoreKind
-from softkin.predictions.blocks import NOTES, SPREAD, Block, PredictionFile
+from softkin.predictions import pairs
+from softkin.predictions.blocks import NOTES, SPREAD, Beside, Block, PredictionFile
 from softkin.predictions.request import Reading
 from softkin.predictions.score_tables import choose, kind_by_name
 
 ABOUT = ("class_names", *NOTES, "name")
 ALONE = "the array"
+_WORDS = ("predictions", *(name for names in roles.KINDS.values() for name in names))
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,16 @@ def open_npz(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
         name,
         {key: archive.array(key).shape for key in keys if key != texts},
         lambda key, count: _rows(archive.array(key), count),
-        {key: archive.text(key) for key in ABOUT if key in keys},
+        {key: archive.text(key) for key in ABOUT if key in keys} | _class_names(archive, textual),
         texts=None if texts is None else lambda: _texts(archive, texts),
     )
-    return _opened(arrays, reading)
+    return predictions_in(arrays, reading)
+
+
+def _class_names(archive: Archive, textual: Sequence[str]) -> dict[str, Any]:
+    """The names of the classes, called so or otherwise."""
+    key = next((key for key in roles.CLASS_NAMES if key in textual), None)
+    return {} if key is None else {"class_names": archive.text(key)}
 
 
 def _texts(archive: Archive, key: str) -> list[str]:
@@ -72,7 +80,7 @@ def open_npy(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
         return ArrayStream(file, size, name)
 
     arrays = Arrays(name, {ALONE: stream().shape}, lambda _, count: _rows(stream(), count))
-    return _opened(arrays, reading, (ALONE, kind_by_name(name, reading)))
+    return predictions_in(arrays, reading, (ALONE, kind_by_name(name, reading)))
 
 
 def _rows(stream: ArrayStream, count: int) -> Iterator[NDArray[Any]]:
@@ -95,18 +103,32 @@ def open_safetensors(file: IO[bytes], name: str, reading: Reading) -> Prediction
             raise SoftkinError(f"{name}: `{key}` must be a list of texts, one for each row.")
     known, texts = lists["sample_ids"], lists["texts"]
     arrays = Arrays(name, opened.shapes, rows, opened.about, known, None if texts is None else lambda: texts)
-    return _opened(arrays, reading)
+    return predictions_in(arrays, reading)
 
 
-def _opened(arrays: Arrays, reading: Reading, scores: tuple[str, ScoreKind | None] | None = None) -> PredictionFile:
+def predictions_in(
+    arrays: Arrays, reading: Reading, scores: tuple[str, ScoreKind | None] | None = None
+) -> PredictionFile:
     """The predictions in some arrays; ``scores`` names the array of scores and their kind, if that is known."""
     name, shapes, about = arrays.name, arrays.shapes, arrays.about
-    keys = list(shapes)
+    pairs_of = pairs.in_arrays(shapes, arrays.rows, name, reading) if scores is None else None
+    if pairs_of is not None:
+        return pairs_of
+    keys = [key for key in shapes if key not in roles.CLASS_NAMES]
     labels, ids = reading.label_part(keys, name), roles.find(keys, "id")
-    least = 2 if reading.positive_class is None else 1
-    others = [key for key in keys if key not in (labels, ids, *ABOUT, *SPREAD) and len(shapes[key]) >= least]
-    part, kind = scores or choose(keys, others, reading.kind, name)
-    num_rows, num_classes = _dimensions(shapes, (labels, ids), part, name, reading)
+    beside = Beside(None, None, None).among(keys, reading, name)
+    others = [key for key in keys if key not in (labels, ids, *beside.columns, *ABOUT, *SPREAD)]
+    wide = [key for key in others if len(shapes[key]) > 1 and shapes[key][1:] != (1,)]
+    part, kind = scores or choose(keys, wide or others, reading.kind, name)
+    assumed = []
+    if labels is None and scores is None and reading.labels is None:
+        rest = [key for key in others if key != part and shapes[key] in ((shapes[part][0],), (shapes[part][0], 1))]
+        if len(rest) == 1:
+            labels = rest[0]
+            assumed.append(
+                f"{name}: `{labels}` is read as the labels, being the only other array of {shapes[part][0]:,}."
+            )
+    num_rows, num_classes = _dimensions(shapes, (labels, ids), part, name)
     spread = _spread(shapes, num_rows, num_classes, name)
 
     def blocks(count: int) -> Iterator[Block]:
@@ -118,23 +140,29 @@ def _opened(arrays: Arrays, reading: Reading, scores: tuple[str, ScoreKind | Non
             values, own_labels, own_ids, *rest = (None if stream is None else next(stream) for stream in streams)
             known, texts = (None if texts is None else texts[start : start + count] for texts in lists)
             own_ids = known if own_ids is None else own_ids
-            yield Block(_tensor(values, part, name, reading), own_labels, own_ids, texts, *rest)
+            more = beside.of_arrays(arrays.rows, start, count)
+            yield Block(_tensor(values, part, name), own_labels, own_ids, texts, *rest, **more)
 
     notes = {key: about[key] for key in NOTES if key in about}
-    return PredictionFile(name, kind, num_classes, num_rows, blocks, about.get("class_names"), notes, about.get("name"))
+    class_names = None if num_classes == 1 else about.get("class_names")
+    return PredictionFile(
+        name, kind, num_classes, num_rows, blocks, class_names, notes, about.get("name"),
+        score_name=None if part == ALONE else part, is_alone=part == ALONE, assumed=tuple(assumed),
+    )  # fmt: skip
 
 
 def partner(path: Path) -> Path:
-    """The labels file for an .npy file of scores: the same name with "labels" or the like in it, or ``labels.npy``."""
-    words = "|".join(("predictions", *(name for names in roles.KINDS.values() for name in names)))
-    tried = [path.with_name(re.sub(words, word, path.name, count=1)) for word in ("labels", "label_ids", "targets")] + [
-        path.with_name(name) for name in ("labels.npy", "label_ids.npy")
-    ]
+    """The labels file for a file of scores alone: the same name with "labels" or the like in it, or ``labels.npy``."""
+    words = "|".join(("y_prob", "y_proba", "y_score", "y_pred", *_WORDS))
+    kin = ("labels", "label_ids", "targets", "y_true", "y_test", "y", "truth", "label", "target")
+    tried = [path.with_name(re.sub(words, word, path.name, count=1)) for word in kin]
+    tried += [path.with_name(f"{word}{path.suffix}") for word in kin]
     labels = next((candidate for candidate in tried if candidate != path and candidate.is_file()), None)
     if labels is None:
-        looked = ", ".join(dict.fromkeys(candidate.name for candidate in tried if candidate != path))
+        looked = list(dict.fromkeys(candidate.name for candidate in tried if candidate != path))
         raise SoftkinError(
-            f"{path} needs its labels, and beside it there is none of {looked}; name them with --labels."
+            f"{path} needs its labels, and beside it there is none of {', '.join(looked[:4])} …; name them with "
+            "--labels."
         )
     return labels
 
@@ -149,7 +177,7 @@ def array_in(file: IO[bytes], name: str) -> NDArray[Any]:
     """The array of labels of an .npz file."""
     with file:
         archive = Archive(file, name)
-        key = roles.find(archive.keys, "label")
+        key = roles.find(archive.keys, "label") or roles.find(archive.keys, "votes")
         if key is None:
             raise SoftkinError(f"{name} must hold `labels`, it holds {', '.join(archive.keys) or 'nothing'}.")
         return archive.array(key).all()
@@ -166,25 +194,22 @@ def _on_disk(file: IO[bytes]) -> Any:
 
 
 def _dimensions(
-    shapes: Mapping[str, tuple[int, ...]], beside: tuple[str | None, ...], part: str, name: str, reading: Reading
+    shapes: Mapping[str, tuple[int, ...]], beside: tuple[str | None, ...], part: str, name: str
 ) -> tuple[int, int]:
     """The numbers of rows and classes of the scores; labels, ids and texts ``beside`` them must have as many rows."""
     shape = shapes[part]
     called = part if " " in part else f"`{part}`"
-    single = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
-    if single and reading.positive_class is not None:
+    if len(shape) == 1:  # the single score of a binary model
         shape = (shape[0], 1)
-    elif single:
-        raise SoftkinError(
-            f"{name}: {called} must have shape (N, K), a row for each sample, got {shape}; if it holds one score for "
-            "each sample of a binary model, say what the score is for with --positive-class."
-        )
     if len(shape) != 2:
         raise SoftkinError(f"{name}: {called} must have shape (N, K), a row for each sample, got {shape}.")
     if 0 in shape:
         raise SoftkinError(f"{name}: {part} must hold at least one row and class, got {shape}.")
+    votes, *_ = beside
     for key in beside:
-        if key is not None and shapes[key] != (shape[0],):
+        if key is not None and key == votes and shapes[key] == shape:
+            continue  # people's votes for each class
+        if key is not None and shapes[key] not in ((shape[0],), (shape[0], 1)):
             raise SoftkinError(
                 f"{name}: `{key}` must have shape ({shape[0]},), one for each row of `{part}`, got {shapes[key]}."
             )
@@ -201,9 +226,9 @@ def _spread(shapes: Mapping[str, tuple[int, ...]], rows: int, classes: int, name
     return [key if key in shapes else None for key in SPREAD]
 
 
-def _tensor(values: Any, part: str, name: str, reading: Reading) -> Any:
+def _tensor(values: Any, part: str, name: str) -> Any:
     try:
         tensor = checks.as_tensor(values, part)
     except (TypeError, ValueError) as error:
         raise SoftkinError(f"{name}: {error}") from error
-    return tensor[:, None] if tensor.ndim == 1 and reading.positive_class is not None else tensor
+    return tensor[:, None] if tensor.ndim == 1 else tensor

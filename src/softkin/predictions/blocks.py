@@ -1,5 +1,6 @@
 """An opened file of predictions: what it holds, known before its numbers are read, and the numbers in blocks."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from softkin._io.roles import ScoreKind
 from softkin._io.tables import Rows
 from softkin.predictions import inference
 from softkin.predictions.container import Predictions
+from softkin.predictions.request import Reading
 
 NOTES = ("split_digest", "calibration")
 SPREAD = ("mutual_information", "members")
@@ -38,6 +40,10 @@ class Block:
     """(n,) disagreement among the members of an ensemble"""
     members: Any = None
     """(n, M, K) probabilities of the members"""
+    groups: list[str] | None = None
+    """(n,) the group of each row"""
+    weights: Tensor | None = None
+    """(n,) the weight of each row"""
 
 
 @dataclass(frozen=True)
@@ -49,24 +55,73 @@ class Beside:
     texts: str | None
     scores: str | None = None
     """A column of lists, which is read as the others are"""
+    groups: str | None = None
+    weights: str | None = None
 
     @property
     def columns(self) -> list[str]:
         """The columns to read."""
-        return [column for column in (self.labels, self.ids, self.texts, self.scores) if column is not None]
+        named = (self.labels, self.ids, self.texts, self.scores, self.groups, self.weights)
+        return list(dict.fromkeys(column for column in named if column is not None))
+
+    def among(self, columns: Sequence[str], reading: Reading, name: str) -> "Beside":
+        """These columns, and those of groups and weights that the caller names."""
+        group, weight = reading.group, reading.weight
+        return replace(
+            self,
+            groups=None if group is None else roles.chosen(columns, "group", group, "group", name),
+            weights=None if weight is None else roles.chosen(columns, "weight", weight, "weight", name),
+        )
 
     def __contains__(self, column: object) -> bool:
         return column in self.columns
 
     def with_scores(self, column: str) -> "Beside":
         """These columns and one of lists."""
-        return Beside(self.labels, self.ids, self.texts, column)
+        return replace(self, scores=column)
 
     def of(self, rows: Rows) -> tuple[Any, Any, list[str] | None]:
         """The labels, ids and texts of some rows; missing texts become empty."""
         labels, ids = (None if column is None else rows.filled(column) for column in (self.labels, self.ids))
         texts = None if self.texts is None else [str(cell or "") for cell in rows.cells(self.texts)]
         return labels, ids, texts
+
+    def about(self, rows: Rows) -> dict[str, Any]:
+        """The groups and weights of some rows, as a block holds them; a missing group is one of its own."""
+        groups = None if self.groups is None else group_names(rows.cells(self.groups))
+        weights = None if self.weights is None else weight_numbers(rows.cells(self.weights), self.weights, rows.where)
+        return {"groups": groups, "weights": weights}
+
+    def of_arrays(self, rows: Callable[[str, int], Iterator[Any]], start: int, count: int) -> dict[str, Any]:
+        """The same from the arrays of a file; ``rows`` is a function from (array, rows in a block) to all its rows."""
+
+        def cells(key: str) -> list[Any]:
+            block = next(part for place, part in enumerate(rows(key, count)) if place == start // count)
+            return list(np.asarray(block).tolist())
+
+        groups = None if self.groups is None else group_names(cells(self.groups))
+        named = self.weights
+        weights = None if named is None else weight_numbers(cells(named), named, lambda row: f"row {start + row + 1}")
+        return {"groups": groups, "weights": weights}
+
+
+def group_names(cells: Sequence[Any]) -> list[str]:
+    """Groups as texts; whole numbers that became floats lose their point."""
+    return ["(none)" if cell is None or cell == "" else roles.unpointed(cell) for cell in cells]
+
+
+def weight_numbers(cells: Sequence[Any], column: str, where: Callable[[int], str]) -> Tensor:
+    """Weights as numbers of at least 0."""
+    found = []
+    for row, cell in enumerate(cells):
+        try:
+            value = float(cell)
+        except (TypeError, ValueError):
+            value = math.nan
+        if not 0 <= value < math.inf:
+            raise SoftkinError(f"{where(row)}: `{column}` must hold a weight of at least 0, got {cell!r}.")
+        found.append(value)
+    return torch.tensor(found, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -90,9 +145,17 @@ class PredictionFile:
     renormalise: bool = False
     """Whether rows of probabilities are divided by their sums"""
     positive_class: str | None = None
-    """The class that the single score of each row stands for"""
+    """The class that the name of the single score of each row says it is of"""
+    score_name: str | None = None
+    """What the single score of each row is called"""
+    is_alone: bool = False
+    """Whether the file is one array, whose labels must be in another file"""
+    first_label: int = 0
+    """The number of the first class among the labels: 1 where they are counted from 1"""
     assumed: tuple[str, ...] = ()
     """What was inferred when the file was opened, a sentence each"""
+    are_pairs: bool = False
+    """Whether the two columns are those of a pair: the answer is wrong, or right"""
 
     def __post_init__(self) -> None:
         files.within("classes", self.num_classes, self.name)
@@ -101,6 +164,11 @@ class PredictionFile:
                 checks.class_names(self.class_names, num_classes=self.num_classes)
         except (TypeError, ValueError) as error:
             raise SoftkinError(f"{self.name}: {error}") from error
+
+    @property
+    def claimed_classes(self) -> int:
+        """K, or 1 for pairs, which claim one thing a row."""
+        return 1 if self.are_pairs else self.num_classes
 
     def blocks(self, *, progress: bool | None = None) -> Iterator[Block]:
         """All rows, a block at a time, with labels as class numbers; a bar is shown if reading takes long."""
@@ -114,7 +182,7 @@ class PredictionFile:
                 if why is not None and not was_said:
                     inference.say([why])
                     was_said = True
-                labels = None if block.labels is None else numbers(block.labels, start)
+                labels = None if block.labels is None else numbers(block.labels, start) - self.first_label
                 yield replace(block, values=values, labels=labels)
                 start += len(block.values)
 
@@ -158,6 +226,10 @@ class LabelNumbers:
         if isinstance(labels, Tensor):
             return labels
         array = np.asarray(labels)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = labels = array[:, 0]
+        if array.ndim == 2:  # people's votes for each class
+            return checks.as_tensor(array, "labels")
         if array.dtype.kind == "O" and all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
             array = array.astype(np.int64)
         if array.dtype.kind == "b" or (array.dtype.kind == "f" and bool((array == np.floor(array)).all())):
@@ -207,6 +279,11 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
         "texts": texts,
         "name": source.name,
         "split_digest": source.notes.get("split_digest"),
+        "are_pairs": source.are_pairs,
+        "groups": None if blocks[0].groups is None else [name for block in blocks for name in block.groups or []],
+        "weights": None
+        if blocks[0].weights is None
+        else torch.cat([b.weights for b in blocks if b.weights is not None]),
         **_spread(blocks),
     }
     try:
@@ -220,7 +297,7 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
 
 def _from_zero(labels: Tensor | None, source: PredictionFile) -> Tensor | None:
     """Labels 1 … K as 0 … K−1; other labels are returned unchanged."""
-    if labels is None or labels.is_floating_point() or not len(labels):
+    if labels is None or labels.is_floating_point() or not len(labels) or source.first_label:
         return labels
     low, high = (int(end) for end in torch.aminmax(labels))
     if low < 1 or high != source.num_classes:

@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from softkin import SoftkinError
-from softkin._core import checks
+from softkin._core import checks, notebooks
 from softkin._core.checks import Array
+from softkin._core.named_labels import columns_of, numbered
 from softkin._io import bundles, escape, files
+from softkin.metrics.scopes import Claims
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
@@ -45,7 +47,8 @@ class Predictions:
     logits: Tensor
     """(N, K), floating-point"""
     labels: Tensor | None = None
-    """(N,) int64; None where the samples belong to none of the classes (out of distribution)"""
+    """(N,) int64; None where the samples belong to none of the classes (out of distribution). Given (N, K) votes or
+    soft labels, these are kept as ``votes``, and the labels are the classes with most of them"""
     class_names: list[str] | None = None
     sample_ids: Tensor | list[str] | None = None
     """(N,) integers or texts that identify the samples in their data set"""
@@ -62,12 +65,27 @@ class Predictions:
     """(N,) disagreement of the members in nats; computed from ``members`` if those are given"""
     images: Any = None
     """(N, H, W) or (N, H, W, C) uint8, for the report; files of predictions do not hold them"""
+    votes: Tensor | None = None
+    """(N, K) shares of people's votes, float64, if there are several people's labels"""
+    weights: Tensor | None = None
+    """(N,) weights of the samples, float64"""
+    groups: list[str] | None = None
+    """(N,) the group of each sample"""
+    are_pairs: bool = False
+    """Whether the two classes are that an answer is wrong, and that it is right, with its confidence as the second
+    probability"""
 
     def __post_init__(self) -> None:
+        labels, named = numbered(self.labels, self.logits, self.class_names)
         logits = checks.logits(self.logits).cpu()
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.to(torch.float32)
-        labels, names, ids = self.labels, self.class_names, self.sample_ids
+        ids = self.sample_ids
+        names = self.class_names if self.class_names is not None else named or columns_of(self.logits)
+        labels = None if labels is None else checks.as_tensor(labels, "labels")
+        if labels is not None and labels.ndim == 2 and labels.shape[1] != 1:
+            object.__setattr__(self, "votes", _shares(labels, logits.shape))
+            labels = _shares(labels, logits.shape).argmax(dim=1)
         if labels is not None:
             labels = checks.class_labels(labels, num_samples=len(logits), num_classes=logits.shape[1]).cpu()
         if names is not None:
@@ -77,6 +95,12 @@ class Predictions:
         object.__setattr__(self, "sample_ids", None if ids is None else _ids(ids, len(logits)))
         if self.texts is not None:
             object.__setattr__(self, "texts", _texts(self.texts, len(logits)))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", checks.weights(self.weights, len(logits)).cpu())
+        if self.groups is not None:
+            object.__setattr__(self, "groups", [str(name) for name in self.groups])
+            if len(self.groups) != len(logits):
+                raise ValueError(f"`groups` must be as many as the samples: got {len(self.groups)} for {len(logits)}.")
         self._check_spread()
 
     def _check_spread(self) -> None:
@@ -98,6 +122,8 @@ class Predictions:
     @classmethod
     def from_probabilities(cls, probabilities: Array, labels: Array | None = None, **about: Any) -> Self:
         """Predictions from (N, K) probabilities; ``about`` holds the other fields of the class."""
+        labels, named = numbered(labels, probabilities, about.get("class_names"))
+        about = {"class_names": named or columns_of(probabilities)} | about
         checked = checks.probabilities(probabilities).cpu()
         logits = checked.to(torch.float64).clamp_min(TINY).log()
         return cls(
@@ -111,6 +137,21 @@ class Predictions:
         name = f"{self.name}: " if self.name else ""
         unlabelled = ", no labels" if self.labels is None else ""
         return f"Predictions({name}{len(self)} samples, {self.num_classes} classes{unlabelled})"
+
+    def _repr_html_(self) -> str:
+        names = self.class_names or [f"class {k}" for k in range(self.num_classes)]
+        shown = range(min(5, len(self)))
+        winning, places = self.probabilities[: len(shown)].max(dim=1)
+        rows = [
+            [
+                self.sample_ids[row] if self.sample_ids is not None else row,
+                names[int(places[row])],
+                f"{100 * float(winning[row]):.1f} %",
+                "" if self.labels is None else names[int(self.labels[row])],
+            ]
+            for row in shown
+        ]
+        return notebooks.table(rows, head=["sample", "answer", "confidence", "label"], title=repr(self))
 
     @property
     def num_classes(self) -> int:
@@ -144,7 +185,11 @@ class Predictions:
         """
         mine = self.in_order(calibrator.class_names_, "the calibrator")
         try:
-            calibrated = calibrator.predict_proba(mine.scores.double(), from_probabilities=self.are_probabilities)
+            if self.are_pairs:
+                one = calibrator.predict_proba(mine.probabilities[:, 1].contiguous(), from_probabilities=True)
+                calibrated = torch.stack([1 - one, one], dim=1)
+            else:
+                calibrated = calibrator.predict_proba(mine.scores.double(), from_probabilities=self.are_probabilities)
         except ValueError as error:
             raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
         if mine is not self:
@@ -176,6 +221,7 @@ class Predictions:
             class_names=names,
             exact_probabilities=None if exact is None else exact[:, order],
             members=None if self.members is None else self.members[:, :, order],
+            votes=None if self.votes is None else self.votes[:, order],
         )
 
     @property
@@ -185,11 +231,38 @@ class Predictions:
             raise ValueError(f"{self.name or 'the predictions'} must have labels for this, but have none.")
         return self.labels
 
+    @property
+    def claims(self) -> Claims:
+        """The claims that metrics measure: of classes, of pairs, or against votes, with the weights of the rows."""
+        return self.claims_of(self.probabilities)
+
+    def claims_of(self, probabilities: Tensor) -> Claims:
+        """The claims of other (N, K) probabilities about the same samples, such as those of a calibrator."""
+        w = None if self.weights is None else self.weights * (len(self) / self.weights.sum())
+        if self.are_pairs:
+            outcome = self.known_labels.to(torch.float64)
+            return Claims(probabilities[:, 1:].contiguous(), outcome[:, None], w, exclusive=False)
+        return Claims(probabilities, self.known_labels if self.votes is None else self.votes, w)
+
+    def arrays(self, probabilities: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Scores, labels and weights in the shapes that metrics and calibrators take.
+
+        Of pairs these are (N,) confidences and booleans; with votes, labels are (N, K).
+
+        Args:
+            probabilities: Others about the same samples; by default their own ``scores``, in float64.
+        """
+        if self.are_pairs:
+            p = self.probabilities if probabilities is None else probabilities
+            return p[:, 1].contiguous(), self.known_labels == 1, self.weights
+        labels = self.known_labels if self.votes is None else self.votes
+        return self.scores.double() if probabilities is None else probabilities, labels, self.weights
+
     @cached_property
     def digest(self) -> str:
         """A digest of the content: equal for equal numbers and labels, in any file format."""
-        hasher = sha256()
-        for tensor in (self.scores, self.labels):
+        hasher = sha256(b"pairs" if self.are_pairs else b"")
+        for tensor in (self.scores, self.labels, self.votes, self.weights):
             if tensor is not None:
                 hasher.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
                 hasher.update(tensor.contiguous().numpy().data)
@@ -209,6 +282,9 @@ class Predictions:
             members=None if self.members is None else self.members[:, places],
             mutual_information=_rows(self.mutual_information, places),
             images=None if self.images is None else self.images[places.numpy()],
+            votes=_rows(self.votes, places),
+            weights=_rows(self.weights, places),
+            groups=None if self.groups is None else [self.groups[row] for row in places.tolist()],
         )
 
     def save(
@@ -243,42 +319,71 @@ class Predictions:
             files.write(path, self._csv())
             return
         ids = self.sample_ids
+        pairs = self.are_pairs
         tensors = {
-            "probs" if self.are_probabilities else "logits": self.scores,
-            "labels": self.labels,
+            "confidence" if pairs else "probs" if self.are_probabilities else "logits": self._written_scores,
+            "correct" if pairs else "labels": self.labels if self.votes is None else self.votes,
+            "weights": self.weights,
             "sample_ids": ids if isinstance(ids, Tensor) else None,
             "mutual_information": self.mutual_information,
             "members": None if self.members is None else self.members.transpose(0, 1).contiguous(),
         }
         about = {
-            "class_names": self.class_names,
+            "class_names": None if pairs else self.class_names,
             "sample_ids": ids if isinstance(ids, list) else None,
             "split_digest": self.split_digest,
             "name": self.name,
             "texts": self.texts,
+            "groups": self.groups,
             **(notes or {}),
         }
         held = {key: tensor for key, tensor in tensors.items() if tensor is not None}
         known = {key: text for key, text in about.items() if text is not None}
         files.write(path, _npz(held, known) if path.suffix == ".npz" else bundles.encoded(known, held))
 
+    @property
+    def _written_scores(self) -> Tensor:
+        """The scores as files hold them: of pairs the confidences (N,)."""
+        if not self.are_pairs:
+            return self.scores
+        return self.probabilities[:, 1].contiguous()
+
     def _csv(self) -> str:
         """The content of a .csv file; every number is written so that it is read back exactly."""
         names = self.class_names or [str(k) for k in range(self.num_classes)]
         kind = "probs" if self.are_probabilities else "logits"
+        if self.votes is not None:
+            raise ValueError("a .csv file has no room for votes; write an .npz or .safetensors file.")
         table: dict[str, Any] = {}
+        if self.groups is not None:
+            table["group"] = [escape.csv_cell(name) for name in self.groups]
+        if self.weights is not None:
+            table["weight"] = [repr(weight) for weight in self.weights.tolist()]
         if self.sample_ids is not None:
             table["sample_ids"] = [escape.csv_cell(str(known_as)) for known_as in _plain(self.sample_ids)]
         if self.texts is not None:
             table["text"] = [escape.csv_cell(text) for text in self.texts]
-        if self.labels is not None:
+        if self.labels is not None and self.are_pairs:
+            table["correct"] = [str(label) for label in self.labels.tolist()]
+        elif self.labels is not None:
             table["labels"] = [escape.csv_cell(names[label]) for label in self.labels.tolist()]
         buffer = io.StringIO()
         rows = csv.writer(buffer, lineterminator="\n")
-        rows.writerow([*table, *(f"{kind}_{name}" for name in names)])
-        for *beside, scores in zip(*table.values(), self.scores.tolist(), strict=True):
+        rows.writerow([*table, *(["confidence"] if self.are_pairs else [f"{kind}_{name}" for name in names])])
+        written = self._written_scores.view(len(self), -1).tolist()
+        for *beside, scores in zip(*table.values(), written, strict=True):
             rows.writerow([*beside, *map(repr, scores)])
         return buffer.getvalue()
+
+
+def _shares(votes: Tensor, shape: Sequence[int]) -> Tensor:
+    """(N, K) shares of votes, from shares or numbers of them."""
+    v = checks.as_tensor(votes, "labels").to("cpu", torch.float64)
+    if tuple(v.shape) != tuple(shape):
+        raise ValueError(f"`labels` of votes must have the shape of the scores, {tuple(shape)}, got {tuple(v.shape)}.")
+    if not bool(torch.isfinite(v).all()) or bool((v < 0).any()) or not bool((v.sum(dim=1) > 0).all()):
+        raise ValueError("`labels` must hold at least one vote in each row, and no negative ones.")
+    return v / v.sum(dim=1, keepdim=True)
 
 
 def save(

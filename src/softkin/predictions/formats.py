@@ -40,8 +40,11 @@ class Format:
 
 FORMATS: Registry[Format] = Registry("format")
 FORMATS.add("npz", Format((".npz",), "arrays:open_npz", b"PK\x03\x04"))
+FORMATS.add("eval", Format((".eval",), "inspect_logs:open_eval"))
 FORMATS.add("npy", Format((".npy",), "arrays:open_npy", b"\x93NUMPY"))
 FORMATS.add("safetensors", Format((".safetensors",), "arrays:open_safetensors"))
+FORMATS.add("pt", Format((".pt", ".pth"), "torch_files:open_pt"))
+PICKLES = (".pkl", ".pickle", ".joblib")
 
 
 def names() -> list[str]:
@@ -63,6 +66,11 @@ def form_of(path: str | Path, stated: str | None, file: IO[bytes], name: str) ->
     form = by_suffix(path)
     if form is not None:
         return form
+    if tables.suffix_of(path) in PICKLES:
+        raise SoftkinError(
+            f"{name} is a pickle, which is never read, because reading one runs the code in it; save the arrays with "
+            "numpy.savez(file, logits=…, labels=…) or the table with to_csv or to_parquet."
+        )
     start = tables.start_of(file)
     for known, format_ in FORMATS.items():
         if format_.signature is not None and start.startswith(format_.signature):

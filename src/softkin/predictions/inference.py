@@ -11,11 +11,53 @@ import torch
 from torch import Tensor
 
 from softkin import SoftkinError
+from softkin._core import checks
 from softkin._io.files import Assumption
 from softkin._io.roles import ScoreKind
 
+INFERRED: tuple[tuple[str, str, str], ...] = (
+    ("no name says whether the numbers are logits or probabilities",
+     "rows that sum to 1 within their own rounding are probabilities, rows that sum to 100 percent; negative "
+     "numbers or "
+     "other sums are logits, log-probabilities among them; numbers from 0 to 1 with other sums are asked about",
+     "`--logits`, `--probs`"),
+    ("labels under a name that is not in the list below",
+     "a column of texts that are names of columns is the labels; so is the only column of two values such as 0 and 1 "
+     "beside a single score", "`--label-column NAME`"),
+    ("columns beside the classes: ids, ages, predictions, folds, texts",
+     "those that labels, a word (`prob_cat`, `cat_prob`, `P(cat)`, `p0` …) or sums show to be classes are read; the "
+     "others "
+     "are left out and named", "`--class-columns A,B`, `--ignore-columns A,B`"),
+    ("the labels are in another file", "beside `logits.npy` or `.pt`, `labels.npy`, `y_true.npy` and the like are "
+     "found",
+     "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one a line"),
+    ("labels from 1 to K, as `2.0`, as a column (N, 1), or in another spelling (`CAT `)", "understood", ""),
+    ("labels are names beside scores without names", "as many names as scores are taken in alphabetical order",
+     "`--class-names FILE`, one name a line, in the order of the columns"),
+    ("rows were rounded and no longer sum to 1", "divided by their sums; refused where rounding cannot explain it",
+     "`--renormalise`"),
+    ("separated by semicolons, tabs or bars; decimal commas, percent signs, marked thousands, quotes; UTF-16 or "
+     "Windows-1252; remarks or `sep=;` above the header; packed as `.csv.gz`", "read", ""),
+    ("no header", "columns are called `column 1`, `column 2` …; the only one of texts, or of whole numbers that do not "
+     "count the rows, is the labels", '`--label-column "column 5"`'),
+    ("a folder or a pattern of files", "one set, in the order of the names; the same classes in another order are "
+     "matched "
+     "by name", ""),
+    ("the texts of the samples under a name that is not in the list below", "left out and named",
+     "`--text-column NAME`; texts stay with their samples"),
+    ("one score for each sample of a binary model",
+     "the score is of the class that its name says (`prob_spam`), or of the positive label of a pair in the list "
+     "below; "
+     "otherwise both options are named",
+     "`--positive-class NAME`: the score is the probability (`--probs`) or the log-odds (`--logits`) of this class"),
+    ("JSON lines, an array of objects, an object of lists, as `pandas` (any `orient`) and pipelines write "
+     "them", "read", ""),
+    ("an array of rows of numbers in a `.json` file", "as for `.npy`", "`--labels FILE`"),
+    ("log-probabilities of a language model's likeliest answers (`top_logprobs`)", "read", "`--class-names FILE`"),
+    ("a pickle (`.pkl`, `.joblib`)", "never read, because reading one runs the code in it", ""),
+)  # fmt: skip
+"""(what a file may be like, what is done, the option that overrules it): the table of docs/files.md"""
 TOLERANCE = 1e-3  # for the sum of a row, as in ``checks.probabilities``; half precision is allowed ten times as much
-MOST_ROUNDING = 0.1  # that the sum of a row may be off because its numbers were rounded
 
 
 def say(sentences: Iterable[str], stacklevel: int = 3) -> None:
@@ -64,7 +106,7 @@ def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]
     if low < -TOLERANCE:
         return "logits", False, f"{name}: {what} are read as logits, since some are negative."
     is_counts = low >= 0 and bool((v == v.round()).all())
-    if low >= 0 and high > 1 and not is_counts and float(sums.max() - sums.min()) > 0.01 * float(sums.max()):
+    if low >= 0 and high > 1 and not is_counts and float(sums.max() - sums.min()) > 0.001 * float(sums.max()):
         reason = f"since rows sum to anything from {float(sums.min()):.3g} to {float(sums.max()):.3g}"
         return "logits", False, f"{name}: {what} are read as logits, {reason} (--probs --renormalise overrules)."
     raise unknown_kind(name, what)
@@ -75,20 +117,7 @@ def sums_to_one(values: Tensor) -> bool:
     if not values.numel() or not bool(torch.isfinite(values).all()) or float(values.min()) < 0:
         return False
     off = (values.double().sum(dim=1) - 1).abs().max()
-    return float(off) <= TOLERANCE or float(off) <= rounding(values)
-
-
-def rounding(values: Tensor) -> float:
-    """How far from 1 rows may sum because their numbers were rounded: half a unit of the last decimal for each class.
-
-    It is 0 for numbers that were not rounded to five decimals or fewer.
-    """
-    v = values.double()
-    for decimals in range(6):
-        scaled = v * 10**decimals
-        if float((scaled - scaled.round()).abs().max()) < 0.02:
-            return min(0.5 * v.shape[1] * 10.0**-decimals, MOST_ROUNDING) + 1e-6 if decimals else 0.0
-    return 0.0
+    return float(off) <= TOLERANCE or float(off) <= checks.rounding(values)
 
 
 def renormalised(p: Tensor, name: str, start: int) -> Tensor:
@@ -116,7 +145,7 @@ def unrounded(p: Tensor, name: str, start: int) -> tuple[Tensor, str | None]:
     if float(off[row]) <= TOLERANCE * (10 if half else 1):
         return p, None
     total = float(p[row].sum(dtype=torch.float64))
-    if float(off[row]) > rounding(p):
+    if float(off[row]) > checks.rounding(p):
         raise SoftkinError(
             f"{name}: `probabilities` must have rows that sum to 1, but row {start + row} sums to {total:g}; "
             "if that is meant, --renormalise divides each row by its sum; if they are logits, type --logits."

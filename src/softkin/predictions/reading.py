@@ -12,16 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._io import files, roles
 from softkin._io import tables as table_files
+from softkin._io.arrow import table_of
 from softkin._io.roles import ScoreKind
-from softkin.predictions import arrays, formats, inference, score_tables
-from softkin.predictions.blocks import Block, LabelNumbers, PredictionFile
+from softkin.predictions import arrays, formats, inference, score_tables, torch_files, two_classes
+from softkin.predictions.blocks import Block, PredictionFile
 from softkin.predictions.container import Predictions
 from softkin.predictions.request import Reading
 
@@ -29,25 +27,14 @@ FIRST = 1000  # rows from which the kind of scores is inferred
 
 
 def read(path: str | Path, *, progress: bool | None = None, **options: Any) -> Predictions:
-    """Read predictions from a file of any known format; ``options`` as for ``open_file``."""
-    file = open_file(path, **options)
-    inference.say(file.assumed)
+    """Read predictions from one file of any known format; ``options`` as for ``open_file``."""
+    return read_all(open_file(path, **options), progress=progress)
+
+
+def read_all(file: PredictionFile, *, progress: bool | None = None) -> Predictions:
+    """All predictions of an opened file, after a line for each thing that was assumed about it."""
+    inference.say(file.assumed, stacklevel=4)
     return file.read(progress=progress)
-
-
-def load(path: str | Path, **options: Any) -> Predictions:
-    """Read a file of predictions; ``options``, those of ``Reading``, state what the file itself does not.
-
-    Raises:
-        SoftkinError: There is no such file, it is damaged, or it does not say what it holds.
-
-    Example:
-        >>> load("scores.csv", kind="probs", label_column="truth", renormalise=True)  # doctest: +SKIP
-        Predictions(1200 samples, 4 classes)
-    """
-    file = open_file(path, **options)
-    inference.say(file.assumed)
-    return replace(file.read(progress=False), name=file.title)
 
 
 def open_file(path: str | Path, **options: Any) -> PredictionFile:
@@ -57,9 +44,10 @@ def open_file(path: str | Path, **options: Any) -> PredictionFile:
       ``sample_ids`` and ``texts``
     - .npy: one array (N, K) whose file name says ``logits`` or ``probs``; its labels in a file whose name says
       ``labels`` instead
-    - tables (.parquet, .csv, .tsv …): one column for each class, named after it, perhaps as ``probs_cat``, and a column
-      ``labels`` of class numbers or names; a parquet file may instead have a column of lists named ``logits`` or
-      ``probs``. A column ``text`` holds the samples' texts. Other columns are left out
+    - .pt, .pth: tensors of the same names, or one tensor as for .npy; nothing else in them is unpickled
+    - tables (.parquet, .csv, .tsv, .xlsx, .feather …): one column for each class, named after it, perhaps as
+      ``probs_cat``, and a column ``labels`` of class numbers or names; a parquet file may instead have a column of
+      lists named ``logits`` or ``probs``. A column ``text`` holds the samples' texts. Other columns are left out
     - .jsonl, .json: objects with ``logits`` or ``probs``, a list or a mapping from class names, and ``label``; or with
       ``top_logprobs``, the k likeliest answers of a language model. A .json may also be an object of lists, or an array
       (N, K) whose file name says ``logits`` or ``probs``
@@ -86,21 +74,45 @@ def open_as(path: str | Path, reading: Reading) -> PredictionFile:
                 opened = formats.FORMATS[form].read(file, name, reading)
             else:
                 opened = score_tables.from_table(table_files.opened_as(form, file, name), reading)
-        if labels is None and form == "npy":
+        if labels is None and form in ("npy", "pt") and opened.is_alone:
             labels = arrays.partner(Path(path))
-        opened = replace(opened, renormalise=reading.renormalise)
-        opened = _of_known_kind(opened)
-        positive = reading.positive_class or opened.positive_class
-        opened = _named(opened, reading) if positive is None else _two_classes(opened, positive, reading)
-        if labels is not None:
-            opened = _with_labels(opened, label_array(labels))
-        if positive is not None:
-            opened = _binary_labels(opened, positive, reading)
+        opened = _completed(opened, reading, None if labels is None else label_array(labels))
     except BaseException:
         file.close()
         raise
     weakref.finalize(opened, file.close)
     return opened
+
+
+def _completed(opened: PredictionFile, reading: Reading, labels: Any) -> PredictionFile:
+    """The file with what its numbers and the caller's options say: kind, names, two classes, labels from elsewhere."""
+    opened = replace(opened, renormalise=reading.renormalise)
+    if labels is not None:
+        opened = _with_labels(opened, labels)
+    return _of_classes(_of_known_kind(opened), reading)
+
+
+def from_dataframe(frame: Any, labels: Any = None, **options: Any) -> Predictions:
+    """Predictions from a data frame of pandas, polars or pyarrow, read as a file with these columns would be.
+
+    Args:
+        frame: A column for each class, or one of a binary model's scores, and one of labels; other columns are left
+            out, and a note says so.
+        labels: (N,) labels, if the frame holds none.
+        options: Options of ``Reading``: ``label_column``, ``class_columns``, ``kind``, ``positive_class`` …
+
+    Example:
+        >>> import pyarrow
+        >>> frame = pyarrow.table({"probs_cat": [0.9, 0.2], "probs_dog": [0.1, 0.8], "label": ["cat", "dog"]})
+        >>> from_dataframe(frame)
+        Predictions(2 samples, 2 classes)
+    """
+    reading = Reading(**options)
+    opened = score_tables.from_table(table_of(frame), reading)
+    given = labels.to_pylist() if hasattr(labels, "to_pylist") else labels  # of pyarrow, whose cells are its own
+    opened = _completed(opened, reading, None if given is None else list(given))
+    inference.say(opened.assumed)
+    return replace(opened.read(progress=False), name=None)
 
 
 def _of_known_kind(source: PredictionFile) -> PredictionFile:
@@ -121,10 +133,46 @@ def _of_known_kind(source: PredictionFile) -> PredictionFile:
     return replace(source, kind=kind, renormalise=source.renormalise or divide, assumed=(*source.assumed, why))
 
 
-def _named(source: PredictionFile, reading: Reading) -> PredictionFile:
+def _of_classes(source: PredictionFile, reading: Reading) -> PredictionFile:
+    """The file with its classes: two for a single score, else those that the caller or the labels name."""
+    if source.num_classes == 1:
+        return two_classes.expanded(source, reading)
+    positive = reading.positive_class
+    if positive is not None and positive not in (source.class_names or ()):
+        raise SoftkinError(
+            f"{source.name} has {source.num_classes} scores for each sample; --positive-class is for files with one."
+        )
+    if reading.names is not None:
+        return _named(source, reading.names)
+    return _named_by_labels(source)
+
+
+def _named_by_labels(source: PredictionFile) -> PredictionFile:
+    """The file with its labels as class names in alphabetical order, if scores have no names and are as many."""
+    own = source.class_names
+    if own is not None and sorted(own) != sorted(map(str, range(source.num_classes))):
+        return source
+    with files.reading(source.name, "predictions"):
+        first = next(source.blocks_of(FIRST), None)
+        if first is None or not _are_words(first.labels):
+            return source
+        names = sorted({str(label).strip() for block in source.blocks_of(FIRST) for label in block.labels})
+    if len(names) != source.num_classes:
+        return source
+    why = f"{source.name}: its scores are taken to be of {inference.shown(names)}, the labels in alphabetical order"
+    return replace(_named(source, names), assumed=(*source.assumed, f"{why} (--class-names overrules)."))
+
+
+def _are_words(labels: Any) -> bool:
+    """Whether labels are texts that are no numbers."""
+    listed = labels.tolist() if hasattr(labels, "tolist") else labels
+    return bool(listed) and all(isinstance(label, str) and not checks.is_number(label) for label in listed)
+
+
+def _named(source: PredictionFile, names: list[str]) -> PredictionFile:
     """The file with the class names that the caller stated."""
-    names, own = reading.names, source.class_names
-    if names is None or names == own:
+    own = source.class_names
+    if names == own:
         return source
     numbers = own is not None and all(re.fullmatch(r"[0-9]+", name) for name in own)
     if own is not None and not (numbers and sorted(map(int, own)) == list(range(len(names)))):
@@ -145,76 +193,6 @@ def _named(source: PredictionFile, reading: Reading) -> PredictionFile:
     return replace(source, class_names=names, columns_named=False, blocks_of=blocks)
 
 
-def _two_classes(source: PredictionFile, positive: str, reading: Reading) -> PredictionFile:
-    """The file with a binary model's scores expanded to one column for each of the two classes."""
-    names, place = _binary_names(positive, reading)
-    if source.num_classes != 1:
-        raise SoftkinError(
-            f"{source.name} has {source.num_classes} scores for each sample; --positive-class is for files with one."
-        )
-
-    def blocks(rows: int) -> Iterator[Block]:
-        for block in source.blocks_of(rows):
-            values = block.values if block.values.is_floating_point() else block.values.double()
-            yield replace(block, values=_two_columns(values, source.kind, place))
-
-    return replace(source, num_classes=2, class_names=names, blocks_of=blocks, columns_named=False)
-
-
-def _binary_labels(source: PredictionFile, positive: str, reading: Reading) -> PredictionFile:
-    names, place = _binary_names(positive, reading)
-
-    def blocks(rows: int) -> Iterator[Block]:
-        numbers = BinaryLabels(names, place, source.name)
-        for block in source.blocks_of(rows):
-            yield block if block.labels is None else replace(block, labels=numbers(block.labels, 0))
-
-    return replace(source, blocks_of=blocks)
-
-
-# One score for each sample of a binary model
-
-
-def _binary_names(positive: str, reading: Reading) -> tuple[list[str], int]:
-    """The names of the two classes, and the index of the class that the scores stand for."""
-    names = reading.names or (["0", "1"] if positive in ("0", "1") else [f"not {positive}", positive])
-    if len(names) != 2 or positive not in names:
-        raise SoftkinError(
-            f"--class-names must hold two names, one of them {positive!r} (--positive-class), got {', '.join(names)}."
-        )
-    return names, names.index(positive)
-
-
-def _two_columns(scores: Tensor, kind: ScoreKind | None, place: int) -> Tensor:
-    """(n, 2) scores from (n, 1): s and 1 − s, or log-odds s and 0."""
-    other = 1 - scores if kind == "probs" else torch.zeros_like(scores)
-    return torch.cat([scores, other] if place == 0 else [other, scores], dim=1)
-
-
-class BinaryLabels(LabelNumbers):
-    """Labels of a binary file as 0 and 1, from numbers, from the two names, or with one other text for the negative."""
-
-    def __init__(self, names: list[str], place: int, name: str) -> None:
-        super().__init__(names, False, name)
-        self.positive, self.negative = names[place], 1 - place
-        self.other: str | None = None
-
-    def number(self, text: str, row: int) -> int:
-        """The class of a text."""
-        text = text.strip()
-        plain = {"0": 0, "0.0": 0, "false": 0, "1": 1, "1.0": 1, "true": 1}.get(text.lower())
-        k = self.place.get(text, plain)
-        if k is not None:
-            return k
-        if self.other not in (None, text):
-            raise SoftkinError(
-                f"{self.name}: labels of a binary model must be of two kinds, got {self.positive}, {self.other} and "
-                f"{text}."
-            )
-        self.other = text
-        return self.negative
-
-
 # Labels from elsewhere
 
 
@@ -224,14 +202,20 @@ def label_array(path: str | Path) -> Any:
     suffix = path.suffix.lower()
     if suffix == ".npy":
         labels = arrays.whole_array(files.open_file(path), str(path))
+    elif suffix in formats.FORMATS["pt"].suffixes:
+        labels = torch_files.labels_in(path)
     elif suffix == ".npz":
         labels = arrays.array_in(files.open_file(path), str(path))
     elif suffix == ".txt":
         return [line.strip() for _, line in table_files.read_lines(path, "labels")]
     else:
         return _label_cells(path)
-    if labels.ndim != 1:
-        raise SoftkinError(f"{path} must hold labels of shape (N,), one for each row, got {labels.shape}.")
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim not in (1, 2):
+        raise SoftkinError(
+            f"{path} must hold labels of shape (N,), one for each row, or votes of shape (N, K), got {labels.shape}."
+        )
     return labels
 
 
@@ -241,13 +225,15 @@ def _label_cells(path: Path) -> list[Any]:
         forms = ", ".join(table_files.FORMATS)
         raise SoftkinError(f"{path} must hold labels as .npy, .npz, {forms} or as .txt with one per line.")
     table = table_files.open_table(path, what="labels")
-    column = roles.find(table.columns, "label") or (next(iter(table.columns)) if len(table.columns) == 1 else None)
+    rest = [column for column in table.columns if roles.role_of(column) not in ("id", "index")] or list(table.columns)
+    column = roles.find(table.columns, "label") or (rest[0] if len(rest) == 1 else None)
     if column is None:
         raise SoftkinError(
             f"{path} must have a column of labels, called {roles.listed('label')}; "
             f"it has {inference.shown(list(table.columns), 10)}."
         )
-    return [cell for (cell,) in table.cells(column)]
+    cells = [cell for (cell,) in table.cells(column)]
+    return [cell[0] if isinstance(cell, list) and len(cell) == 1 else cell for cell in cells]  # an array without names
 
 
 def _with_labels(source: PredictionFile, labels: Any) -> PredictionFile:

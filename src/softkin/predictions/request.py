@@ -35,6 +35,14 @@ class Reading:
     """The names of the classes in order, or a text file with one name per line"""
     positive_class: str | None = None
     """The class, such as "spam" or "1", that the single score of a binary model's file stands for"""
+    score: str | None = None
+    """The column of confidences, in a file of pairs of a confidence and its outcome"""
+    outcome: str | None = None
+    """The column that says whether each was right"""
+    group: str | None = None
+    """The column that says which group a row belongs to"""
+    weight: str | None = None
+    """The column of the rows' weights"""
     renormalise: bool = False
     """Divide each row of probabilities by its sum, however far from 1 it is"""
 

@@ -1,7 +1,8 @@
 """Predictions in tables: a column of lists, one column per class, or the single score of a binary model."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,18 @@ from softkin._core import checks
 from softkin._io import roles
 from softkin._io.roles import Role, ScoreKind
 from softkin._io.tables import Rows, Table
-from softkin.predictions import answers
+from softkin.predictions import answers, harness, pairs
 from softkin.predictions.blocks import Beside, Block, PredictionFile
 from softkin.predictions.inference import shown, sums_to_one
 from softkin.predictions.request import Reading
+from softkin.predictions.two_classes import PAIRS, plain
 
 NO_CLASSES: tuple[Role, ...] = (
     "index", "id", "label", "prediction", "outcome", "score", "weight", "group", "time", "part",
 )  # fmt: skip
 """Roles of columns that often stand beside the scores; such a column is a class only if labels or sums show it"""
+FEW = 5  # rows: so few may sum to 1 by chance
+MANY = 2000  # columns: in more, no run of columns that sum to 1 is searched for
 FAR = 10  # times as large as the numbers of known classes: a column of such numbers is no class
 
 
@@ -30,15 +34,24 @@ class Columns:
     """The roles of the columns in a table with one column per class."""
 
     scores: list[str]
-    class_names: list[str]
+    class_names: list[str] | None
     kind: ScoreKind | None
     positive_class: str | None = None
+    """The class that the name of a single column says it is of"""
+    labels: str | None = None
+    """The column of labels, where only the choice of the scores shows it"""
     assumed: list[str] = field(default_factory=list)
 
 
 def from_table(table: Table, reading: Reading) -> PredictionFile:
     """The predictions in a table, whose columns get their roles by their names, the options, and their first cells."""
     columns = [column for column in table.columns if column not in reading.ignore_columns]
+    if harness.holds_samples(columns):
+        return harness.from_table(table, reading)
+    single = [column for column in columns if table.columns[column] in ("number", "text")]
+    parts = pairs.found(single, table.head, table.name, reading)
+    if parts is not None:
+        return pairs.from_table(table, parts, _whole_column(table, columns, "id"), reading)
     for option in ("class_columns", "ignore_columns"):
         for column in getattr(reading, option) or ():
             roles.chosen(list(table.columns), "label", column, option, table.name)
@@ -46,7 +59,7 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     ids = _whole_column(table, columns, "id")
     textual = [column for column in columns if table.columns[column] == "text" and column != labels]
     texts = reading.text_part(columns if reading.text_column else textual, table.name)
-    beside = Beside(labels, ids, texts)
+    beside = Beside(labels, ids, texts).among(columns, reading, table.name)
     lists = [column for column in columns if table.columns[column] in ("list", "mapping") and column not in beside]
     named = _of_words(lists)
     if not named and reading.class_columns is None and not _prefixed(columns, beside):
@@ -57,15 +70,18 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     if named:
         return _of_vectors(table, lists, beside, reading)
     found = columns_of(table, columns, beside, reading)
+    beside = replace(beside, labels=beside.labels or found.labels)
 
     def scores(rows: Rows) -> Tensor:
         return checks.as_tensor(rows.numbers(found.scores), "scores")
 
     table.claim(len(found.scores))
     blocks = _blocks(table, found.scores, beside, scores)
+    is_single = len(found.scores) == 1
     return PredictionFile(
-        table.name, found.kind, len(found.scores), table.num_rows, blocks, found.class_names, columns_named=True,
-        positive_class=found.positive_class, assumed=(*assumed, *found.assumed),
+        table.name, found.kind, len(found.scores), table.num_rows, blocks, None if is_single else found.class_names,
+        columns_named=found.class_names is not None, positive_class=found.positive_class,
+        score_name=found.scores[0] if is_single else None, assumed=(*table.assumed, *assumed, *found.assumed),
     )  # fmt: skip
 
 
@@ -81,7 +97,7 @@ def _blocks(
 
     def blocks(count: int) -> Iterator[Block]:
         for rows in table.read(count, numbers, beside.columns):
-            yield Block(scores(rows), *beside.of(rows))
+            yield Block(scores(rows), *beside.of(rows), **beside.about(rows))
 
     return blocks
 
@@ -93,6 +109,8 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
     """The column of labels: the stated one, one of a usual name, or one whose texts are names of columns."""
     if reading.label_column is not None:
         return reading.label_part(columns, table.name), []
+    if not table.has_header:
+        return _label_by_its_cells(table, columns) if reading.labels is None else (None, [])
     called = _whole_column(table, columns, "label")
     if reading.labels is not None or (called is not None and table.columns[called] != "text"):
         return called, []
@@ -105,6 +123,30 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
             said = f"{table.name}: `{column}` is read as the labels, since it holds names of columns."
             return column, [] if column == called else [said]
     return called, []
+
+
+def _label_by_its_cells(table: Table, columns: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The column of labels in a table without names: the only one of texts, or of whole numbers that do not count."""
+    head = table.head(columns)
+    texts = [column for column in columns if table.columns[column] == "text"]
+    whole = [column for column in columns if table.columns[column] == "number" and _is_whole(head[column])]
+    fractions = [column for column in columns if column not in texts and column not in whole]
+    found = texts or [column for column in whole if not counts_rows(head[column])]
+    if not fractions or not found:
+        return None, []
+    if len(found) > 1:
+        raise SoftkinError(
+            f"{table.name} has no header, and {' and '.join(found[:3])} may be its labels; name one with "
+            f'--label-column "{found[-1]}" and leave the others out with --ignore-columns "{found[0]}".'
+        )
+    what = "texts" if texts else "whole numbers"
+    return found[0], [f"{table.name}: {found[0]} is read as the labels, since it alone holds {what}."]
+
+
+def counts_rows(cells: Sequence[Any]) -> bool:
+    """Whether whole numbers count the rows, each one more than the last."""
+    there = [float(cell) for cell in cells if cell is not None]
+    return len(there) > 2 and all(b - a == 1 for a, b in pairwise(there))
 
 
 def _whole_column(table: Table, columns: Sequence[str], role: Role) -> str | None:
@@ -136,11 +178,6 @@ def _of_vectors(table: Table, lists: Sequence[str], beside: Beside, reading: Rea
         raise SoftkinError(
             f"{table.name}: `{part}` must be a list of numbers, or numbers by class name, got {first!r:.50}."
         )
-    if part == "" and len(first) == 1 and reading.positive_class is None:
-        raise SoftkinError(
-            f"{table.name} must hold a number for each class in each entry, got one number; one score for each sample "
-            "of a binary model needs --positive-class."
-        )
     names, width = list(first) if isinstance(first, dict) else None, len(first)
     table.claim(width)
 
@@ -148,8 +185,11 @@ def _of_vectors(table: Table, lists: Sequence[str], beside: Beside, reading: Rea
         return checks.as_tensor(rows.vectors(part, names, width), part or "the array")
 
     blocks = _blocks(table, (), beside.with_scores(part), scores)
-    class_names = names or table.names_of(beside.labels)
-    return PredictionFile(table.name, kind, width, table.num_rows, blocks, class_names, columns_named=names is not None)
+    class_names = None if width == 1 else names or table.names_of(beside.labels)
+    return PredictionFile(
+        table.name, kind, width, table.num_rows, blocks, class_names, columns_named=names is not None,
+        score_name=part or None, assumed=table.assumed,
+    )  # fmt: skip
 
 
 def choose(
@@ -194,30 +234,49 @@ def kind_by_name(name: str, reading: Reading) -> ScoreKind | None:
 
 
 def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Reading) -> Columns:
-    """The columns of scores: the stated ones, those with a prefix as in ``probs_cat``, or those that can be classes."""
+    """The columns of scores: the stated ones, those with a word as in ``probs_cat``, or those that can be classes."""
     name = table.name
     if reading.class_columns is not None:
         stated = list(reading.class_columns)
         called = [(roles.class_of(column) or ("", column))[1] for column in stated]
         return Columns(stated, called, _kind_of_columns(name, stated, reading))
-    if reading.positive_class is not None:
-        rest = [column for column in columns if column not in beside and not _has_role(column, "index")]
-        return _one_score(name, rest, reading.positive_class, reading)
-    prefixed = _prefixed(columns, beside, reading.kind, name)
-    if prefixed and _is_clear(table, prefixed, columns, beside):
-        prefix = next(iter(prefixed.values()))[0]
-        said = roles.kind_of_prefix(prefix)
+    numbers = [column for column in columns if table.columns[column] == "number" and column not in beside]
+    head = table.head(numbers)
+    if reading.positive_class is not None and len(_scores(numbers, head, set())) == 1:
+        return _one_score(table, columns, numbers, head, beside, reading)
+    if not table.has_header:
+        scores = [column for column in numbers if not (_is_whole(head[column]) and counts_rows(head[column]))]
+        return Columns(scores, None, kind_by_name(name, reading))
+    prefixed = _narrowed(table, _prefixed(columns, beside, reading.kind, name), beside)
+    if len(prefixed) > 1 and _is_clear(table, prefixed, columns, beside):
+        word = next(iter(prefixed.values()))[0]
+        said = roles.kind_of_word(word)
         if reading.kind is not None and said not in (None, reading.kind):
             raise SoftkinError(
                 f"{name} is said to hold {reading.kind} (--{reading.kind}), but its columns' names say {said}."
             )
         return Columns(list(prefixed), [known for _, known in prefixed.values()], said or reading.kind)
-    numbers = [column for column in columns if table.columns[column] == "number" and column not in beside]
-    head = table.head(numbers)
-    classes = _classes(table, numbers, head, beside)
+    answers = _answers(table, columns, numbers, head, beside)
+    classes = _classes(table, [column for column in numbers if column not in answers], head, beside)
     if len(classes) < 2:
-        return _binary(table, columns, numbers, head, beside, reading)
+        return _one_score(table, columns, numbers, head, beside, reading)
     return Columns(classes, classes, kind_by_name(name, reading), assumed=_left_out(table, columns, classes, beside))
+
+
+def _answers(
+    table: Table, columns: Sequence[str], numbers: Sequence[str], head: Mapping[str, Sequence[Any]], beside: Beside
+) -> list[str]:
+    """The columns that may be the labels of a binary model: of 0 and 1, or of yes and no; none if labels are known."""
+    if beside.labels is not None or sums_to_one(_matrix(head, numbers)):
+        return []
+    texts = [column for column in columns if table.columns[column] == "text" and column not in beside]
+    cells = {**{column: head[column] for column in numbers}, **(table.head(texts) if texts else {})}
+    kinds = {column: {plain(cell) for cell in cells[column] if cell is not None} for column in cells}
+    return [
+        column
+        for column, forms in kinds.items()
+        if any(forms == set(pair) for pair in PAIRS) and not _has_role(column, *(set(NO_CLASSES) - {"label"}))
+    ]
 
 
 def _has_role(column: str, *wanted: Role) -> bool:
@@ -225,7 +284,7 @@ def _has_role(column: str, *wanted: Role) -> bool:
 
 
 def _kind_of_columns(name: str, columns: Sequence[str], reading: Reading) -> ScoreKind | None:
-    said = {roles.kind_of_prefix(found[0]) for column in columns if (found := roles.class_of(column))}
+    said = {roles.kind_of_word(found[0]) for column in columns if (found := roles.class_of(column))}
     return reading.kind or (said.pop() if len(said) == 1 else None) or kind_by_name(name, reading)
 
 
@@ -240,22 +299,37 @@ def _prefixed(
         column: parts for column in columns if column not in beside and (parts := roles.class_of(column)) is not None
     }
     strong: dict[ScoreKind, dict[str, tuple[str, str]]] = {"logits": {}, "probs": {}}
+    weak: dict[str, dict[str, tuple[str, str]]] = {}
     for column, parts in found.items():
-        said = roles.kind_in_words(parts[0])
-        if said is not None:
-            strong[said][column] = parts
+        said = None if roles.is_weak(parts[0]) else roles.kind_in_words(parts[0])
+        group = weak.setdefault(parts[0], {}) if said is None else strong[said]
+        group[column] = parts
     if all(strong.values()) and kind is None and name is not None:
         raise SoftkinError(f"{name} holds columns of logits and of probs; type --logits or --probs to say which.")
     if any(strong.values()):
         return strong[kind] if kind and strong[kind] else next(group for group in strong.values() if group)
-    weak = [{c: parts for c, parts in found.items() if parts[0] == prefix} for prefix in roles.WEAK_PREFIXES]
-    largest = max(weak, key=len)
+    largest = max(weak.values(), key=len, default={})
     return largest if len(largest) > 1 else {}
+
+
+def _narrowed(table: Table, prefixed: dict[str, tuple[str, str]], beside: Beside) -> dict[str, tuple[str, str]]:
+    """The columns with a word without those that no label names, if only then the rows sum to 1: ``max_prob``."""
+    if len(prefixed) < 3 or beside.labels is None or any(table.columns[column] != "number" for column in prefixed):
+        return prefixed
+    head = table.head(list(prefixed))
+    labels = {roles.spelling(cell) for cell in table.head([beside.labels])[beside.labels] if cell is not None}
+    named = {column: parts for column, parts in prefixed.items() if roles.spelling(parts[1]) in labels}
+    is_one = len(named) > 1 and sums_to_one(_matrix(head, list(named))) and not sums_to_one(_matrix(head, list(head)))
+    return named if is_one else prefixed
 
 
 def _is_clear(table: Table, prefixed: Mapping[str, tuple[str, str]], columns: Sequence[str], beside: Beside) -> bool:
     """Whether a prefix shows the classes: it says what scores are, or labels or the lack of other scores confirm it."""
-    if next(iter(prefixed.values()))[0] not in roles.WEAK_PREFIXES:
+    if not roles.is_weak(next(iter(prefixed.values()))[0]):
+        return True
+    if any(table.columns[column] != "number" for column in prefixed):
+        return False
+    if sums_to_one(_matrix(table.head(list(prefixed)), list(prefixed))):
         return True
     rest = [column for column in columns if column not in prefixed and column not in beside]
     numbers = [column for column in rest if table.columns[column] == "number" and not _has_role(column, *NO_CLASSES)]
@@ -277,9 +351,10 @@ def _classes(table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[A
     suspects = [column for column in numbers if _has_role(column, *NO_CLASSES)]
     named, is_complete = _named_by_labels(table, numbers, beside, whole=bool(suspects))
     usual = [column for column in numbers if column not in suspects or column in named]
-    odd = [column for column in usual if column not in named and _is_odd(head[column], [head[c] for c in named])]
+    odd = [c for c in usual if c not in named and _is_odd(head[c], [head[k] for k in named], [head[k] for k in usual])]
+    odd = [] if len(odd) == len(usual) else odd
     rest = [column for column in usual if column not in odd]
-    for candidates in (usual, rest, named if is_complete else []):
+    for candidates in (usual, rest, named if is_complete else [], _run_of_one(head, rest)):
         if len(candidates) > 1 and sums_to_one(_matrix(head, candidates)):
             return candidates
     if odd and not is_complete and len(rest) > 1:
@@ -288,6 +363,23 @@ def _classes(table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[A
             f"classes with --class-columns, or leave these out with --ignore-columns {','.join(odd[:3])}."
         )
     return rest
+
+
+def _run_of_one(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> list[str]:
+    """The longest run of neighbouring columns whose rows sum to 1, if there is one; a few rows could by chance."""
+    if not 2 < len(columns) <= MANY:
+        return []
+    values = _matrix(head, columns)
+    if len(values) < FEW or not bool(torch.isfinite(values).all()) or float(values.min()) < 0:
+        return []
+    sums = torch.cat([torch.zeros(len(values), 1, dtype=torch.float64), values.cumsum(dim=1)], dim=1)
+    for length in range(len(columns) - 1, 1, -1):
+        off = (sums[:, length:] - sums[:, :-length] - 1).abs().amax(dim=0)
+        starts = [start for start in (off <= checks.MOST_ROUNDING).nonzero().flatten().tolist()
+                  if sums_to_one(values[:, start : start + length])]  # fmt: skip
+        if starts:
+            return list(columns[starts[0] : starts[0] + length]) if len(starts) == 1 else []
+    return []
 
 
 def _matrix(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> Tensor:
@@ -305,13 +397,19 @@ def _named_by_labels(table: Table, numbers: Sequence[str], beside: Beside, *, wh
     return named, bool(named) and labels == {roles.spelling(column) for column in named}
 
 
-def _is_odd(cells: Sequence[Any], known: Sequence[Sequence[Any]]) -> bool:
-    """Whether numbers look unlike scores: all whole, and beyond 0 and 1; or far larger than those of known classes."""
+def _is_odd(cells: Sequence[Any], known: Sequence[Sequence[Any]], others: Sequence[Sequence[Any]]) -> bool:
+    """Whether numbers look unlike scores.
+
+    They do if all are whole, and beyond 0 and 1 or beside columns of fractions; or if they are far larger than those of
+    known classes.
+    """
     there = [abs(float(cell)) for cell in cells if cell is not None]
-    if not there or max(there) <= 1:
+    if not there:
         return False
+    if _is_whole(cells):
+        return max(there) > 1 or sum(not _is_whole(other) for other in others) > 1
     largest = max((abs(float(cell)) for other in known for cell in other if cell is not None), default=0.0)
-    return _is_whole(cells) or (largest > 0 and max(there) > FAR * largest)
+    return 0 < FAR * largest < max(there) and max(there) > 1
 
 
 def _left_out(table: Table, columns: Sequence[str], classes: Sequence[str], beside: Beside) -> list[str]:
@@ -330,7 +428,7 @@ def _left_out(table: Table, columns: Sequence[str], classes: Sequence[str], besi
 # One score for each sample of a binary model
 
 
-def _binary(
+def _one_score(
     table: Table,
     columns: Sequence[str],
     numbers: Sequence[str],
@@ -338,44 +436,62 @@ def _binary(
     beside: Beside,
     reading: Reading,
 ) -> Columns:
-    """The single score beside labels 0 and 1, which must be that of class 1; anything else is refused."""
-    scores = [column for column in numbers if not _has_role(column, *(set(NO_CLASSES) - {"score"}))]
-    is_score = len(scores) == 1 and _looks_like_a_score(scores[0], head[scores[0]])
-    if is_score and beside.labels is not None and _are_zero_and_one(table.head([beside.labels])[beside.labels]):
-        found = _one_score(table.name, scores, "1", reading)
-        why = f"{table.name}: `{scores[0]}` is read as the score of class 1 (--positive-class overrules)."
-        return Columns(found.scores, found.class_names, found.kind, "1", [why])
-    hint = "; one score for each sample of a binary model needs --positive-class" if scores else ""
-    raise SoftkinError(
-        f"{table.name} must have a column for each class, or one of lists named `logits` or `probs`; "
-        f"it has {', '.join(list(table.columns)[:10])}{hint}."
-    )
+    """The single column of a binary model's scores; ``two_classes`` finds out which class they are of."""
+    name = table.name
+    answers = _answers(table, columns, numbers, head, beside)
+    scores = _scores(numbers, head, set(answers))
+    labels = beside.labels or (answers[0] if len(answers) == 1 else None)
+    if len(scores) != 1 or (len(answers) > 1 and labels is None):
+        raise _not_one(table, columns, scores, answers, reading)
+    column = scores[0]
+    if roles.plain(column) == "confidence" and reading.positive_class is None:
+        raise _not_one(table, columns, scores, answers, reading)
+    word, known = roles.class_of(column) or ("", column)
+    said = roles.kind_in_words(column) or roles.kind_of_word(word)
+    if reading.kind is not None and said not in (None, reading.kind):
+        raise SoftkinError(f"{name} is said to hold {reading.kind} (--{reading.kind}), but `{column}` says {said}.")
+    kind = reading.kind or said or roles.kind_in_words(Path(name).stem)
+    why = []
+    if labels is not None and beside.labels is None:
+        why.append(f"{name}: `{labels}` is read as the labels, since it holds two values (--label-column overrules).")
+    return Columns([column], [known], kind, known if word or labels else None, labels, why)
 
 
-def _looks_like_a_score(column: str, cells: Sequence[Any]) -> bool:
-    """Whether a column is called a score, though not the confidence of whatever won, or holds fractions from 0 to 1."""
-    if roles.plain(column) == "confidence":
-        return False
-    if _has_role(column, "score") or roles.kind_in_words(column) is not None:
-        return True
+def _scores(numbers: Sequence[str], head: Mapping[str, Sequence[Any]], answers: Set[str]) -> list[str]:
+    """The columns that may be the single score: those called scores, else predictions, else others, of fractions."""
+    never = set(NO_CLASSES) - {"score", "prediction"}
+    left = [column for column in numbers if column not in answers and not _has_role(column, *never)]
+
+    def is_score(column: str) -> bool:
+        word = (roles.class_of(column) or ("",))[0]
+        return _has_role(column, "score") or roles.kind_in_words(column) is not None or bool(word)
+
+    called = [column for column in left if is_score(column)]
+    fractions = [column for column in left if column not in called and _are_fractions(head[column])]
+    predicted = [column for column in fractions if _has_role(column, "prediction")]
+    return called or predicted or fractions
+
+
+def _are_fractions(cells: Sequence[Any]) -> bool:
     return not _is_whole(cells) and all(cell is None or 0 <= float(cell) <= 1 for cell in cells)
 
 
-def _are_zero_and_one(cells: Sequence[Any]) -> bool:
-    return {roles.spelling(cell) for cell in cells if cell is not None} in (
-        {"0"}, {"1"}, {"0", "1"}, {"true", "false"}, {"true"}, {"false"},
-    )  # fmt: skip
-
-
-def _one_score(name: str, columns: Sequence[str], positive: str, reading: Reading) -> Columns:
-    """The single column of a binary model's scores, and the kind of scores."""
-    by_kind: list[tuple[str, ScoreKind | None]] = [(column, roles.kind_in_words(column)) for column in columns]
-    named = [(column, said) for column, said in by_kind if said is not None or _has_role(column, "score")]
-    candidates = named if len(named) == 1 else by_kind
-    if len(candidates) != 1:
-        held = ", ".join(columns[:10]) or "none"
-        raise SoftkinError(f"{name} must have one column of scores beside its labels for --positive-class, got {held}.")
-    column, said = candidates[0]
-    if reading.kind is not None and said not in (None, reading.kind):
-        raise SoftkinError(f"{name} is said to hold {reading.kind} (--{reading.kind}), but `{column}` says {said}.")
-    return Columns([column], [positive], reading.kind or said or roles.kind_in_words(Path(name).stem), positive)
+def _not_one(
+    table: Table, columns: Sequence[str], scores: Sequence[str], answers: Sequence[str], reading: Reading
+) -> SoftkinError:
+    """The refusal of a table that has neither a column for each class nor a single score."""
+    if reading.positive_class is not None:
+        held = ", ".join(scores[:10] or columns[:10]) or "none"
+        return SoftkinError(
+            f"{table.name} must have one column of scores beside its labels for --positive-class, got {held}; name it "
+            "with --class-columns."
+        )
+    if len(answers) > 1 and scores:
+        return SoftkinError(
+            f"{table.name} may have its labels in {' or '.join(answers[:3])}; name the column with --label-column."
+        )
+    hint = "; one score for each sample of a binary model needs --positive-class" if scores else ""
+    return SoftkinError(
+        f"{table.name} must have a column for each class, or one of lists named `logits` or `probs`; "
+        f"it has {', '.join(list(table.columns)[:10])}{hint}."
+    )

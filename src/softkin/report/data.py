@@ -205,6 +205,8 @@ class ModelPage(Page):
     bins: list[int]
     metrics: list[MetricData]
     are_probabilities: bool
+    pairs: bool
+    """Whether these are pairs of a confidence and an outcome, with groups of rows in the place of classes"""
     class_sizes: list[int]
     level: float
     quantile: float

@@ -24,6 +24,12 @@ _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u202a-\u202e\u2066-\u2
 def header(data: Mapping[str, Any]) -> str:
     """The line above the headline: the name, and how many samples and classes there are."""
     facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if f"num_{what}" in data]
+    if data.get("pairs"):
+        groups = data["num_classes"] - 1
+        facts = [
+            f"{data['num_samples']:,} pairs of a confidence and an outcome",
+            *([_count(groups, "group")] * (groups > 1)),
+        ]
     if data["kind"] == "comparison":
         seeds, count = len(data["seeds"]), f"{len(data['methods'])} {data['subject']}"
         own = [] if data["name"].startswith(count) else [count]
@@ -46,11 +52,17 @@ def _of_model(data: Mapping[str, Any]) -> str:
     verdict = raw["verdict"]
     return (
         '<section class="hero" id="answers" aria-labelledby="headline">'
+        f"{_doubts(verdict)}"
         f'<h1 id="headline" class="{verdict["kind"]}">{_text(verdict["headline"])}</h1>'
         f'<p class="lead">{_sentence(verdict["detail"])}</p>'
         f'<div class="answers">{_trust(data)}{_where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
     )
+
+
+def _doubts(verdict: Mapping[str, Any], name: str = "") -> str:
+    """What cannot be right about the file, before anything else is said."""
+    return "".join(f'<p class="doubt" role="alert">{name}{_sentence(doubt)}</p>' for doubt in verdict["doubts"])
 
 
 def _trust(data: Mapping[str, Any]) -> str:
@@ -74,6 +86,12 @@ def _trust(data: Mapping[str, Any]) -> str:
 
 
 def _where(data: Mapping[str, Any]) -> str:
+    if data.get("pairs") and data["num_classes"] == 2:
+        return ""
+    is_pairs = data.get("pairs", False)
+    one, what, count = (
+        ("group", "groups", data["num_classes"] - 1) if is_pairs else ("class", "classes", data["num_classes"])
+    )
     worst = worst_classes(data)
     classes = data["variants"][0]["classes"]
     lines = []
@@ -82,6 +100,7 @@ def _where(data: Mapping[str, Any]) -> str:
         right, sure = classes["right"][k] / n, classes["score_sum"][k] / n
         kind = "over" if sure > right else "under"
         mixed = classes["truly"][k][:1]
+        mixed = [] if data.get("pairs") else mixed
         truly = f" Most often it is {_name(data['class_names'][mixed[0][0]], 30)} ({mixed[0][1]}×)." if mixed else ""
         lines.append(
             f'<li><a href="#class={_address(data["class_names"][k])}">{_name(data["class_names"][k], 40)}</a>: '
@@ -90,14 +109,14 @@ def _where(data: Mapping[str, Any]) -> str:
         )
     if lines:
         note = (
-            "Classes whose accuracy differs from their confidence by more than chance, corrected for testing all "
-            f"{data['num_classes']:,} classes. The class that adds most to the error comes first."
+            f"{what.capitalize()} whose accuracy differs from their confidence by more than chance, corrected for "
+            f"testing all {count:,}. The one that adds most to the error comes first."
         )
         said = f'<ol>{"".join(lines)}</ol><p class="note">{note}</p>'
     else:
         said = (
-            f"<p>No single class stands out beyond chance among {data['num_classes']:,}.</p>"
-            '<p class="note">More samples of each class would show smaller faults.</p>'
+            f"<p>No single {one} stands out beyond chance among {count:,}.</p>"
+            '<p class="note">More samples of each would show smaller faults.</p>'
         )
     return f'<div class="card answer" id="answer-where"><h2>Where not?</h2>{said}</div>'
 
@@ -123,7 +142,8 @@ def worst_classes(data: Mapping[str, Any]) -> list[int]:
 
 
 def _what_to_do(data: Mapping[str, Any]) -> str:
-    advice = [*_calibration_advice(data), *_rule_advice(data), *_similarity_advice(data)]
+    alike = [] if data.get("pairs") else _similarity_advice(data)
+    advice = [*_calibration_advice(data), *_rule_advice(data), *alike]
     items = "".join(f"<li>{line}</li>" for line in advice)
     return f'<div class="card answer" id="answer-do"><h2>What to do</h2><ul>{items}</ul>{_code(data)}</div>'
 
@@ -136,7 +156,9 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
     before, then = (variant["metrics"]["ece_hist"]["value"] for variant in (raw, after))
     moved = after["against_raw"]["ece_hist"]
     action = f"Divide the logits by {temperature:.3f}"
-    if data["are_probabilities"]:
+    if data.get("pairs"):
+        action = f"Divide the log-odds of the confidence by {temperature:.3f}"
+    elif data["are_probabilities"]:
         action = f"Raise the probabilities to the power {1 / temperature:.3f} and rescale each row to sum to 1"
     lines = []
     if from_number(moved["high"]) < 0:
@@ -213,10 +235,19 @@ def _code(data: Mapping[str, Any]) -> str:
         f"cal.fit(val.{scores}, val.labels{option})\n"
         f"P = cal.predict_proba({scores}{option})"
     )
-    file = shlex.quote(data["source"]) if data.get("source") else "test.npz"
+    kind = "csv" if data.get("pairs") else "npz"
+    if data.get("pairs"):
+        python = (
+            "from softkin import calibrators, predictions\n\n"
+            'val = predictions.load("validation.csv")  # not the pairs you report on\n'
+            "confidence, correct, _ = val.arrays()\n"
+            "cal = calibrators.TemperatureScaling().fit(confidence, correct, from_probabilities=True)\n"
+            "calibrated = cal.predict_proba(others, from_probabilities=True)"
+        )
+    file = shlex.quote(data["source"]) if data.get("source") else f"test.{kind}"
     shell = (
-        "softkin calibrate fit validation.npz --method temperature --output cal/\n"
-        f"softkin calibrate apply cal/ {file} --output calibrated.npz"
+        f"softkin calibrate fit validation.{kind} --method temperature --output cal/\n"
+        f"softkin calibrate apply cal/ {file} --output calibrated.{kind}"
     )
     return (
         f'<details class="code"><summary>In Python</summary><pre><code>{_text(python, 4000)}</code></pre></details>'
@@ -297,8 +328,14 @@ def _of_comparison(data: Mapping[str, Any]) -> str:
     advice = "".join(re.sub(r"<p>(Use [^:<]{1,80}):", r"<p><strong>\1</strong>:", f"<p>{line}</p>") for line in lines)
     source = f'<p class="note">{_name(data["source"], 300)}</p>' if data.get("source") else ""
     items = "".join(f"<li>{line}</li>" for line in findings(data))
+    verdicts = data.get("verdicts") or {}
+    doubts = "".join(
+        _doubts(verdicts[method["key"]], f"{_name(method['name'], 80)}: ")
+        for method in data["methods"]
+        if method["key"] in verdicts
+    )
     return (
-        '<section class="hero" id="answers" aria-labelledby="headline">'
+        f'<section class="hero" id="answers" aria-labelledby="headline">{doubts}'
         + (f'<div class="lead recommendation" id="recommendation">{advice}</div>' if advice else "")
         + f'<h1 id="headline" class="calm-title">{headline(data)}</h1>{source}'
         + (f'<ul class="findings">{items}</ul>' if items else "")

@@ -24,7 +24,7 @@ function modelPage() {
       { id: "numbers", link: "Numbers", make: numbersSection },
       { id: "reliability", link: "Reliability", make: reliabilitySection },
       { id: "confidence", make: confidenceSection },
-      { id: "classes", link: "Classes", make: classesSection },
+      { id: "classes", link: data.pairs ? "Groups" : "Classes", when: () => !data.pairs || data.num_classes > 2, make: classesSection },
       { id: "mistakes", link: "Mistakes", make: mistakesSection },
       { id: "calibrators", link: "Calibrators", make: calibratorsSection },
       { id: "abstain", link: "Abstaining", make: abstainSection },
@@ -164,7 +164,7 @@ function reliabilitySection() {
     "Is it as right as it is sure?",
     el("p", { class: "lead" }, `Each bar shows how often scores in that range are right. On the dashed line accuracy equals confidence. Bins with fewer than ${FEW} scores are shown as points.`),
     el("div", { class: "controls" }, binsSlider(), legend()),
-    el("div", { class: "pair" }, figure("prediction"), figure("output")),
+    el("div", { class: "pair" }, figure("prediction"), data.pairs ? null : figure("output")),
   );
 }
 

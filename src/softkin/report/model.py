@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -22,7 +22,7 @@ from softkin.evaluation import detection, in_memory
 from softkin.evaluation.comparison import difference
 from softkin.evaluation.results import Difference, Evaluation, Verdict
 from softkin.metrics import binning, catalogue
-from softkin.metrics.catalogue import Metric
+from softkin.metrics.catalogue import METRICS, Metric
 from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure, measured, statistics
 from softkin.metrics.resampling import all_compared
 from softkin.metrics.scopes import Claims
@@ -98,8 +98,17 @@ def build(
     if evaluated is None:
         evaluated = in_memory.evaluated(predictions, settings)
     check_evaluated(evaluated, predictions, settings)
+    if predictions.votes is not None or predictions.weights is not None:
+        raise ValueError("a page has no room for votes and weights yet; `evaluate` without --report measures them.")
     p, k = predictions.probabilities, predictions.num_classes
     names = mistakes.display_names(predictions.class_names, k)
+    parts = None
+    if predictions.are_pairs:
+        if distances is not None or unknown:
+            raise ValueError("pairs have no classes, so a page of them takes no distances and no unknown samples.")
+        parts = PairsShown.of(predictions)
+        p, y, names = parts.shown(p), parts.labels, [*parts.names, ANOTHER]
+        k = len(names)
     images = predictions.images if images is None else images
     texts = predictions.texts if texts is None else texts
     pictures = None if images is None else mistakes.checked_images(images, len(p))
@@ -110,12 +119,14 @@ def build(
         alike["mistakes"] = matrix.near_mistakes(distances, p, y)
     target = suited_target(p, y) if abstain is None else abstain
     tried, calibrated = _calibrated(predictions, candidates, n_bins, seed, progress)
-    claims = [Claims.of(each, y) for each in (p, *(changed for _, changed in calibrated))]
+    every = [predictions.probabilities, *(changed for _, changed in calibrated)]
+    claims = [predictions.claims_of(each) for each in every]
+    shown_rows = every if parts is None else [parts.shown(each) for each in every]
     abouts: list[About] = [{"key": "raw", "name": "As it is", "note": None}, *(about for about, _ in calibrated)]
     measured = _measured(abouts, claims, evaluated, settings)
     variants = [
-        _variant(about, each, own, settings, target, abstain_confidence)
-        for about, each, own in zip(abouts, claims, measured, strict=True)
+        _variant(about, each, own, settings, target, abstain_confidence, shown_as, y)
+        for about, each, own, shown_as in zip(abouts, claims, measured, shown_rows, strict=True)
     ]
     shown = [mistake["row"] for variant in variants for mistake in variant["mistakes"]]
     shown += [int(row) for variant in variants for lines in variant["classes"]["mistakes"] for row, _ in lines]
@@ -140,16 +151,49 @@ def build(
         "n_bins": n_bins,
         "abstain": {"target": target, "confidence": abstain_confidence, "asked": abstain is not None},
         "class_bins": CLASS_BINS,
-        "metrics": [metric.described() for metric in shown_metrics(k)],
+        "pairs": predictions.are_pairs,
+        "metrics": [METRICS[key].described() for key in measured[0]["metrics"]],
         "variants": variants,
         "calibrators": tried,
         "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
-        "rows": sample_rows.encoded([each.probabilities for each in claims], y, predictions.sample_ids),
+        "rows": sample_rows.encoded(shown_rows, y, predictions.sample_ids),
         "similarity": alike,
         "out_of_distribution": [detection.out_of_distribution(predictions, each) for each in unknown],
         "mutual_information": evaluated.get("mutual_information"),
-        "decisions": decisions.build(predictions, distances=distances, confidence=settings.level, seed=seed),
+        "decisions": None
+        if predictions.are_pairs
+        else decisions.build(predictions, distances=distances, confidence=settings.level, seed=seed),
     }
+
+
+ANOTHER = "another answer"
+
+
+@dataclass(frozen=True)
+class PairsShown:
+    """Pairs as the page shows them: the groups of rows take the place of classes, and a wrong answer is another one."""
+
+    names: list[str]
+    group: Tensor
+    """(N,) the group of each pair"""
+    labels: Tensor
+    """(N,) the group where the answer was right, else the number of groups"""
+
+    @classmethod
+    def of(cls, predictions: Predictions) -> "PairsShown":
+        """The groups that the predictions have, or one of all answers."""
+        given = predictions.groups or ["the answers"] * len(predictions)
+        names = sorted(set(given))
+        place = {name: k for k, name in enumerate(names)}
+        group = torch.tensor([place[name] for name in given])
+        right = predictions.known_labels == 1
+        return cls(names, group, torch.where(right, group, len(names)))
+
+    def shown(self, probabilities: Tensor) -> Tensor:
+        """(N, groups + 1): the confidence of each pair in the column of its group, which thereby wins."""
+        rows = torch.zeros(len(self.group), len(self.names) + 1, dtype=torch.float64)
+        confidence = probabilities[:, 1:].to(torch.float64).clamp(min=1e-12)
+        return rows.scatter_(1, self.group[:, None], confidence)
 
 
 def suited_target(p: Tensor, y: Tensor) -> float | None:
@@ -188,7 +232,9 @@ def _measured(
     Differences are paired, with intervals; one that contains 0 favours neither.
     """
     k = claims[0].num_classes
-    shown, compared = shown_metrics(k), catalogue.shown("compare", k)
+    present = {key for key, one in evaluated["metrics"].items() if "absent" not in one}
+    shown = [metric for metric in shown_metrics(k) if metric.key in present]
+    compared = [metric for metric in catalogue.shown("compare", k) if metric.key in present]
     results: list[_Result] = [
         {"verdict": evaluated["verdict"], "metrics": {each.key: evaluated["metrics"][each.key] for each in shown}}
     ]
@@ -216,10 +262,12 @@ def _variant(
     settings: Settings,
     target: float | None,
     abstain_confidence: float,
+    p: Tensor,
+    y: Tensor,
 ) -> Variant:
-    """The page's data of one set of probabilities."""
-    p, y = claims.probabilities, claims.labels
-    answers, outputs = claims.pool("prediction"), claims.pool("output")
+    """The page's data of one set of probabilities; ``p`` and ``y`` are its rows and labels as the page shows them."""
+    answers = claims.pool("prediction")
+    outputs = answers if claims.are_pairs else claims.pool("output")
     certified: Abstention | None = None
     rule = None
     if target is not None:
@@ -321,8 +369,9 @@ def _calibrated(
             about["failed"] = str(error)
             continue
         about["warnings"] = sorted({str(warning.message) for warning in said})
-        shown = measure(Claims.of(p, y), catalogue.shown("compare", p.shape[1]), replace(VALUES, n_bins=n_bins))
-        about |= {key: number(one.value) for key, one in shown.items()}
+        of = predictions.claims_of(p)
+        shown = measure(of, catalogue.shown("compare", of.num_classes), replace(VALUES, n_bins=n_bins))
+        about |= {key: number(one.value) for key, one in shown.items() if one.absent is None}
         nll = shown["nll"].value
         if isinstance(candidate, TemperatureScaling) and "temperature" not in kept:
             kept["temperature"] = (nll, candidate, p)

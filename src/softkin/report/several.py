@@ -54,6 +54,11 @@ def build_models(
     """
     if not 2 <= len(models) <= MOST:
         raise ValueError(f"`models` must be 2 to {MOST} for one page, got {len(models)}.")
+    if any(model.are_pairs or model.votes is not None or model.weights is not None for model in models):
+        raise ValueError(
+            "a page of several files shows classes without votes and weights; put pairs of several models into one "
+            "file, and name their column with --group."
+        )
     level = checks.level(confidence)
     first, *others = models
     in_order = [first, *(aligned(first, other) for other in others)]

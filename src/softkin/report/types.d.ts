@@ -18,6 +18,7 @@ interface ModelPage {
   bins: number[];
   metrics: MetricData[];
   are_probabilities: boolean;
+  pairs: boolean;
   class_sizes: number[];
   level: number;
   quantile: number;
@@ -47,7 +48,7 @@ interface MetricData {
   signed: boolean;
   at_most: number | null;
   winner: string;
-  shown: ("evaluate" | "compare" | "select" | "record" | "table" | "paper" | "card" | "page")[];
+  shown: ("evaluate" | "compare" | "select" | "record" | "table" | "wide" | "paper" | "card" | "page")[];
 }
 
 /** The error rate that the threshold must keep. */
@@ -78,6 +79,7 @@ interface Variant {
 
 /** A model in plain words. */
 interface Verdict {
+  doubts: string[];
   kind: "over" | "under" | "mixed" | "unknown" | "calibrated";
   headline: string;
   detail: string;
@@ -439,6 +441,7 @@ interface PageData {
   bins: number[];
   metrics: MetricData[];
   are_probabilities: boolean;
+  pairs: any;
   class_sizes: number[];
   level: number;
   quantile: number;
@@ -465,7 +468,6 @@ interface PageData {
   ood: UnknownOfMethods[] | null;
   histories: History[] | null;
   verdicts: Record<string, Verdict> | null;
-  pairs: Compared[] | null;
   classes: ClassesOfModels | null;
   agreement: Agreement | null;
   merges: any[];

@@ -5,6 +5,7 @@ only the most similar classes are kept.
 
 - ``from_distances``, ``from_vectors``, ``from_blocks``: a softmax of minus β times normalised distances
 - ``from_outputs``, ``from_confusion``: the classes that a trained model, or people, confuse with each class
+- ``from_neighbours``: the classes of the nearest samples in a feature space
 - ``mixture``: a weighted sum of several distances
 """
 
@@ -20,6 +21,7 @@ from softkin.similarity.formula import (
     normalised_rows,
     wrong_mass,
 )
+from softkin.similarity.neighbours import from_neighbours
 from softkin.similarity.outputs import from_confusion, from_outputs
 from softkin.similarity.vectors import from_blocks, from_vectors, nearest
 
@@ -32,6 +34,7 @@ __all__ = [
     "from_blocks",
     "from_confusion",
     "from_distances",
+    "from_neighbours",
     "from_outputs",
     "from_vectors",
     "load",

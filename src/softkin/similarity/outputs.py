@@ -9,6 +9,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin._core.named_labels import numbered
 
 ELEMENTS = 2**22  # maximum size of the rows used to fit a temperature or a shrinkage: one number needs no more
 FRACTION = 0.05  # share of a row's mass: the shrinkage of confusions that are not counts
@@ -53,6 +54,7 @@ def from_outputs(
         >>> [round(x, 2) for x in S[0].tolist()]
         [0.0, 0.75, 0.25]
     """
+    labels, _ = numbered(labels, probabilities)
     p = checks.probabilities(probabilities).to("cpu", torch.float64)
     y = checks.class_labels(labels, num_samples=len(p), num_classes=p.shape[1]).cpu()
     k = p.shape[1]

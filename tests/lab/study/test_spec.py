@@ -49,23 +49,23 @@ def test_every_tunable_method_gets_as_many_trials():
 
 
 def test_by_default_every_smoothing_method_tunes_itself_in_one_training():
-    spec = StudySpec(methods=(*PAPER, "online"))
+    spec = StudySpec(methods=(*PAPER, "learned"))
     for base in spec.bases():
         (values,) = spec.candidates(base)
         smooth = {"l1", "l2", "ae", "we"}
         expected = {"alpha": "auto", "beta": "auto"} if base in smooth else {"uniform": {"alpha": "auto"}}.get(base)
-        assert values == (expected or {"one-hot": {}, "mixup": {"mixing": 0.2}, "online": {"alpha": 0.5}}[base])
+        assert values == (expected or {"one-hot": {}, "mixup": {"mixing": 0.2}, "learned": {"alpha": 0.5}}[base])
     assert StudySpec.from_dict(spec.to_dict()) == spec
     # With more values of β there are more trials, but α of uniform smoothing has still nothing to try.
     spec = StudySpec(methods=PAPER, alpha="auto", beta=(1.0, 2.0), top_m=5)
     assert spec.candidates("we") == [{"alpha": "auto", "beta": beta, "top_m": 5} for beta in (1.0, 2.0)]
     assert spec.candidates("uniform") == [{"alpha": "auto"}]
     assert len(spec.candidates("mixup")) == 2
-    mixed = StudySpec(methods=("uniform", "online"), alpha=("auto", 0.05))
+    mixed = StudySpec(methods=("uniform", "learned"), alpha=("auto", 0.05))
     assert mixed.candidates("uniform") == [{"alpha": "auto"}, {"alpha": 0.05}]
-    fixed = StudySpec(methods=("uniform", "online"), alpha=0.1)
-    assert fixed.candidates("online") == [{"alpha": 0.5}]  # as `softkin train` has it, and not the study's α
-    assert [values["alpha"] for values in mixed.candidates("online")] == [0.25, 0.9]
+    fixed = StudySpec(methods=("uniform", "learned"), alpha=0.1)
+    assert fixed.candidates("learned") == [{"alpha": 0.5}]  # as `softkin train` has it, and not the study's α
+    assert [values["alpha"] for values in mixed.candidates("learned")] == [0.25, 0.9]
 
 
 def test_small_values_are_tried_first_so_that_they_win_ties():

@@ -52,7 +52,7 @@ def same(first, second):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["one-hot", "uniform", "mixup", "cutmix", "focal", "margin", "online"])
+@pytest.mark.parametrize("name", ["one-hot", "uniform", "mixup", "cutmix", "focal", "margin", "learned"])
 def test_the_loss_falls_on_real_digits(split, name):
     trained = fit(split, models.build("small", num_classes=10, input_shape=(1, 8, 8), seed=0), method=name, epochs=15)
     losses = [entry["loss"] for entry in trained.history]
@@ -177,7 +177,7 @@ def test_a_launch_that_contradicts_the_recipe_is_noticed(split, monkeypatch):
 # -- resuming ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["one-hot", "online+cutmix"])
+@pytest.mark.parametrize("method", ["one-hot", "learned+cutmix"])
 def test_a_run_that_was_cut_off_ends_with_the_same_weights(split, tmp_path, method):
     whole = fit(split, method=method, epochs=6)
 

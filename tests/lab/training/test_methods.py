@@ -34,7 +34,7 @@ def test_the_effective_target_is_stated():
     )
     assert Method("focal").effective_target(3) == "one-hot labels, the loss of a sample times (1−p)^3"
     assert "plus 0.1·mean over classes of max(0, highest logit − logit − 10)" in Method("margin").effective_target(3)
-    assert Method("online").effective_target(3).startswith("online smoothing, α = 0.5: 0.5·one-hot + 0.5·mean")
+    assert Method("learned").effective_target(3).startswith("learned labels, α = 0.5: 0.5·one-hot + 0.5·mean")
 
 
 def test_the_record_says_what_is_set_and_no_more():
@@ -52,7 +52,7 @@ def test_the_record_says_what_is_set_and_no_more():
     [
         ({"name": "unifrom"}, "got 'unifrom'; did you mean 'uniform'?"),
         ({"name": "uniform+focal"}, "at most one way to label and one way to mix, got 'uniform+focal'."),
-        ({"name": "one-hot", "alpha": 0.1}, "`alpha` is for uniform and similarity and online and distilled, and the method is 'one-hot'."),
+        ({"name": "one-hot", "alpha": 0.1}, "`alpha` is for uniform and similarity and learned and distilled, and the method is 'one-hot'."),
         ({"name": "mixup", "alpha": 0.1}, "the method is 'mixup'; name it 'uniform+mixup' to smooth as well."),
         ({"name": "uniform", "gamma": 2.0}, "`gamma` is for focal and dual-focal, and the method is 'uniform'."),
         ({"name": "uniform", "alpha": 1.0}, "`alpha` must be at least 0 and below 1, got 1"),
@@ -102,7 +102,7 @@ def test_an_alpha_that_moves_is_stated_and_kept_as_such():
     ("arguments", "words"),
     [
         (
-            {"name": "online", "alpha": "auto"},
+            {"name": "learned", "alpha": "auto"},
             "`alpha` must be a number, or 'auto' for uniform and similarity, got 'auto'",
         ),
         (

@@ -14,7 +14,9 @@ from places import TESTS
 pytestmark = pytest.mark.slow
 
 SCRIPT = TESTS / "training_process.py"
-METHOD = "online+mixup"  # which keeps the most state: a table of labels, a mixing of its own, dropout, batch statistics
+METHOD = (
+    "learned+mixup"  # which keeps the most state: a table of labels, a mixing of its own, dropout, batch statistics
+)
 
 
 def run(*arguments, launcher=()):

@@ -85,7 +85,7 @@ def _decode(batch: list[Encoded], size: int | None, expected: tuple[int, int] | 
             if expected is not None and (width, height) != expected:
                 raise SoftkinError(
                     f"all images must have one size, but {name} has {width}×{height} pixels and those before it "
-                    f"{expected[0]}×{expected[1]}; pass size= (--size) to resize them."
+                    f"{expected[0]}×{expected[1]}; pass size= to resize them."
                 )
             with (
                 _ONE_LARGE_IMAGE if width * height > LARGE else contextlib.nullcontext(),

@@ -70,9 +70,7 @@ def chosen(source: DataSource, split: str | None) -> str:
     if split is None:
         known = [part for part in roles if part != OUT_OF_SCOPE]
         if len(known) != 1 and "train" not in known:
-            raise SoftkinError(
-                f"{source.root} has the parts {', '.join(known)}; pass split= (--split) with one of them."
-            )
+            raise SoftkinError(f"{source.root} has the parts {', '.join(known)}; pass split= with one of them.")
         return roles["train"] if "train" in roles else roles[known[0]]
     wanted = canonical(split)
     if wanted in roles:

@@ -68,7 +68,7 @@ class StudySpec:
     beta: tuple[Value, ...] = ("auto",)
     """Grids of the class-similarity methods: every α with every β, small values first, so that they win ties. With α
     "auto", the validation gap adjusts α during training; with β "auto", β is fitted to the confusions of one-hot
-    training on validation rows. Uniform smoothing takes its α from the same grid; online smoothing does not, because
+    training on validation rows. Uniform smoothing takes its α from the same grid; learned labels do not, because
     its α has another meaning"""
     top_m: int | None = None
     """For the class-similarity methods: the number of most similar classes that keep their share of α, while the others
@@ -274,7 +274,7 @@ def _tuned(training: TrainingMethod) -> Parameter:
 
 
 def _smooths(training: TrainingMethod | None) -> bool:
-    """Whether a study's grid of α applies to this method; online smoothing's α weights labels that it learns."""
+    """Whether a study's grid of α applies to this method; that of learned labels weights what the network learns."""
     return training is not None and training.tuned == "alpha" and _tuned(training).automatic
 
 

@@ -29,6 +29,7 @@ from softkin.metrics import catalogue
 from softkin.metrics.intervals import gap_and_error
 from softkin.metrics.kernels import Kernel
 from softkin.metrics.measurement import NARROW, Measured
+from softkin.metrics.scopes import Claims
 from softkin.metrics.statistics import Mean, Statistic, Streamed
 from softkin.predictions import Predictions
 
@@ -301,8 +302,8 @@ def _sampled(complete: Mapping[str, list[Result]], times: int) -> dict[str, dict
                 f"{registry.title(name)} on seed {result.seed} was tested on other samples than the other methods; "
                 "its predictions cannot be compared with theirs."
             )
-        p, labels = predicted.probabilities, predicted.known_labels
-        made = {key: metric.statistic(p, labels) for key, metric in metrics.items()}
+        claims = Claims(predicted.probabilities, predicted.known_labels)
+        made = {key: metric.statistic(claims) for key, metric in metrics.items()}
         # An uninformative error, as of scores that share one bin, cannot win.
         without = {key for key, statistic in made.items() if statistic.caveat() is not None or _too_narrow(statistic)}
         linear = {key: _linear(statistic) for key, statistic in made.items() if key not in without}

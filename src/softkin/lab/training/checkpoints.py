@@ -208,8 +208,11 @@ class Keeper:
         for name, buffer in self._labels().items():
             parts = tensors[f"labels.{name}"]
             # Each process resumes with its own sums; if the number of processes changed, the first gets all of them.
-            mine = parts[self.rank] if len(parts) == self.world else parts.sum(dim=0) * (self.rank == 0)
-            buffer.copy_(_of_shape(parts[0] if name == "table" else mine, buffer, f"labels.{name}"))
+            if name not in self.objective.summed:
+                mine = parts[0]
+            else:
+                mine = parts[self.rank] if len(parts) == self.world else parts.sum(dim=0) * (self.rank == 0)
+            buffer.copy_(_of_shape(mine, buffer, f"labels.{name}"))
 
     def save(self, number: int, standing: Standing, scaler: Any) -> Path | None:
         """Write a checkpoint and return its path in the first process. Collective: every rank must call it."""
@@ -237,7 +240,7 @@ class Keeper:
 
     def _labels(self) -> dict[str, Tensor]:
         """The labels that the method has learnt so far."""
-        return dict(self.objective.named_buffers(recurse=False))
+        return self.objective.learnt()
 
     def _spread(self, tensors: dict[str, Tensor] | None) -> dict[str, Tensor]:
         """Send the first rank's tensors to all ranks: only the first needs access to the folder."""

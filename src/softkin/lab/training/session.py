@@ -27,6 +27,7 @@ from softkin.lab.training.recipe import Recipe
 from softkin.lab.training.training_run import Outcome, Rows, TrainingRun, Unknown, perform, record_of, similarity_method
 from softkin.metrics.measurement import measure
 from softkin.metrics.scopes import Claims
+from softkin.predictions import Predictions
 
 if TYPE_CHECKING:
     from softkin.distances import AutoencoderFit, ClassDistances
@@ -227,6 +228,7 @@ class Finished:
         if "batch_statistics" in record and record["processes"] > 1:
             lines.append(f"batch statistics: {record['batch_statistics']}")
         lines += [f"{name}: {_in_words(numbers)}" for name, numbers in record["results"].items()]
+        lines.append(record["verdict"])
         lines.append(f"{record['training_seconds']:.1f} s of training" + (", resumed" if record["resumed"] else ""))
         return "\n".join([*lines, *(f"Wrote {path}" for path in self.written)])
 
@@ -239,6 +241,28 @@ def _in_words(numbers: Mapping[str, Any]) -> str:
         f"{numbers['rows']:,} rows, accuracy {100 * accuracy:.2f} %, ECE {100 * ece:.2f} %, NLL {nll:.4f}, "
         f"Brier {brier:.4f}"
     )
+
+
+def verdict(test: Predictions, method: Method) -> str:
+    """Whether the network claims what it delivers on the test rows, and what mends it if not."""
+    measured = metrics.signed_gap(test.probabilities, test.known_labels, confidence=0.95)
+    assert isinstance(measured, metrics.Interval)
+    gap = measured
+    mend = "a temperature mends it (softkin calibrate fit)"
+    alpha = method.values.get("alpha")
+    if gap.low > 0:
+        smooth = (
+            "" if alpha is not None or method.auto_alpha is not None else ", or smooth labels with --method uniform"
+        )
+        return f"Over-confident by {100 * gap:.1f} points on the test rows: {mend}{smooth}."
+    if gap.high < 0:
+        cause = "more epochs may, or"
+        if method.auto_alpha is not None:
+            cause = "alpha='auto' can only smooth less, and"
+        elif alpha:
+            cause = f"α = {alpha:g} smooths more than this network needs, --alpha auto finds less, or"
+        return f"Under-confident by {-100 * gap:.1f} points on the test rows: {cause} {mend}."
+    return f"On the test rows confidence and accuracy agree within chance (gap {100 * gap:+.1f} points)."
 
 
 def _is_first_process() -> bool:
@@ -279,6 +303,7 @@ def _record(
         **record_of(run, outcome, method),
         "seconds": seconds,
         "results": results,
+        "verdict": verdict(test, method),
     }
     plain: dict[str, Any] = files.plain(record)
     return plain

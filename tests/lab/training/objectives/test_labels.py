@@ -27,7 +27,7 @@ def gradient(method, logits, targets):
     return leaf.grad
 
 
-@pytest.mark.parametrize("name", ["one-hot", "uniform", "similarity", "online"])
+@pytest.mark.parametrize("name", ["one-hot", "uniform", "similarity", "learned"])
 def test_a_label_changes_the_gradient_as_the_formula_says(name):
     """Of a cross-entropy towards q the gradient of a sample is softmax(z) − q."""
     logits, labels = some()
@@ -35,14 +35,14 @@ def test_a_label_changes_the_gradient_as_the_formula_says(name):
         "one-hot": torch.eye(K),
         "uniform": smoothing.uniform_labels(K, 0.1).float(),
         "similarity": soft_labels().float(),
-        "online": 0.5 * torch.eye(K) + 0.5 / K,  # the first epoch's
+        "learned": 0.5 * torch.eye(K) + 0.5 / K,  # the first epoch's
     }[name]
     method = Method(name, soft_labels=soft_labels() if name == "similarity" else None)
     torch.testing.assert_close(gradient(method, logits, labels), logits.softmax(1) - q[labels])
 
 
-def test_the_online_table_is_the_mean_of_right_predictions():
-    loss = objective(Method("online", alpha=0.3), K)
+def test_learned_labels_are_the_mean_of_right_predictions():
+    loss = objective(Method("learned", alpha=0.3), K)
     batches = [some(40, seed) for seed in (1, 2)]
     for logits, labels in batches:
         loss(logits, labels)
@@ -51,19 +51,18 @@ def test_the_online_table_is_the_mean_of_right_predictions():
     loss.end_epoch()
     logits, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
     p = logits.softmax(1)
-    for k in range(K):
-        mine = p[(labels == k) & (p.argmax(1) == k)]
-        torch.testing.assert_close(loss.table[k], mine.mean(0))
+    table = torch.stack([p[(labels == k) & (p.argmax(1) == k)].mean(0) for k in range(K)])
+    q = 0.7 * torch.eye(K) + 0.3 * table
     logits, labels = some()
-    q = 0.7 * torch.eye(K) + 0.3 * loss.table
     torch.testing.assert_close(loss(logits, labels), -(q[labels] * logits.log_softmax(1)).sum())
 
 
 def test_a_class_that_was_never_right_keeps_its_row():
-    loss = objective(Method("online"), K)
+    loss = objective(Method("learned"), K)
+    before = loss.smooth.soft_labels.clone()
     loss(-20 * F.one_hot(torch.arange(K), K).float(), torch.arange(K))  # all wrong
     loss.end_epoch()
-    torch.testing.assert_close(loss.table, torch.full((K, K), 1 / K))
+    torch.testing.assert_close(loss.smooth.soft_labels, before)
 
 
 @pytest.mark.parametrize("name", ["uniform", "similarity"])

@@ -22,7 +22,7 @@ def soft_labels(alpha=0.1):
     return smoothing.similarity_labels(similarity.from_distances(half + half.T, 2.0), alpha)
 
 
-@given(st.floats(0, 1), st.sampled_from(["one-hot", "uniform", "similarity", "focal", "online"]))
+@given(st.floats(0, 1), st.sampled_from(["one-hot", "uniform", "similarity", "focal", "learned"]))
 def test_mixed_labels_mix_the_losses(weight, name):
     """Every one of these losses is linear in its target."""
     logits, first = some(seed=1)

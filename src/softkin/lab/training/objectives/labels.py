@@ -1,17 +1,14 @@
-"""Methods with labels of their own: one-hot, uniform smoothing, class-similarity smoothing, online smoothing."""
+"""Methods with labels of their own: one-hot, uniform smoothing, class-similarity smoothing, learned labels."""
 
 import copy
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from softkin import smoothing
-from softkin._core import ranks
 from softkin.lab.training.declaration import Parameter
 from softkin.lab.training.objectives.objective import Objective
-from softkin.losses import AutoAlpha, SoftLabelCrossEntropy
+from softkin.losses import AutoAlpha, LearnedSimilarityLoss, SoftLabelCrossEntropy
 
 if TYPE_CHECKING:
     from softkin.lab.training.methods import Method
@@ -116,53 +113,38 @@ class Similarity(Smooth, name="similarity", parameters=(alpha_of(0.1), BETA, TOP
         )
 
 
-class Online(Objective, name="online", parameters=(alpha_of(0.5, automatic=False),), tuned="alpha"):
+class Learned(
+    Smooth,
+    name="learned",
+    title="Learned",
+    aliases=("online",),
+    parameters=(alpha_of(0.5, automatic=False),),
+    tuned="alpha",
+):
     """Cross-entropy towards (1−α)·e_k + α·t_k (online label smoothing, Zhang et al., 2021).
 
     t_k is the mean probabilities of the samples of class k that the last epoch got right: 1/K in the first epoch, the
     previous row where an epoch got none right.
     """
 
-    table: Tensor
-    sums: Tensor
-    counts: Tensor
+    smooth: LearnedSimilarityLoss
+    summed = ("sums", "counts", "own_sums")
 
     def __init__(self, method: "Method", num_classes: int) -> None:
         super().__init__(method, num_classes)
-        self.register_buffer("table", torch.full((num_classes, num_classes), 1 / num_classes))
-        self.register_buffer("sums", torch.zeros(num_classes, num_classes))
-        self.register_buffer("counts", torch.zeros(num_classes))
+        self.smooth = LearnedSimilarityLoss(num_classes, method.values["alpha"], reduction="sum")
 
     @staticmethod
     def target(method: "Method", k: int) -> str:
         alpha = method.values["alpha"]
         return (
-            f"online smoothing, α = {alpha:g}: {1 - alpha:g}·one-hot + {alpha:g}·mean probabilities of the class's "
+            f"learned labels, α = {alpha:g}: {1 - alpha:g}·one-hot + {alpha:g}·mean probabilities of the class's "
             "samples that the last epoch got right"
         )
 
-    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        alpha, log_p = self.method.values["alpha"], F.log_softmax(logits, dim=1)
-        rows = targets if targets.is_floating_point() else F.one_hot(targets, self.num_classes).to(log_p.dtype)
-        q = (1 - alpha) * rows + alpha * (rows @ self.table.to(log_p.dtype))
-        if self.training:
-            self._remember(log_p.detach(), rows.argmax(dim=1))
-        return -(q * log_p).sum()
+    def learnt(self) -> dict[str, Tensor]:
+        return dict(self.smooth.state_dict())
 
-    @torch.no_grad()
-    def _remember(self, log_p: Tensor, classes: Tensor) -> None:
-        """Add the probabilities of right predictions; a mixed sample counts for the class with the larger weight."""
-        right = (log_p.argmax(dim=1) == classes).to(log_p.dtype)
-        # A matrix product, not index_add, which sums in varying order on GPUs.
-        mine = F.one_hot(classes, self.num_classes).to(log_p.dtype) * right[:, None]
-        self.sums += mine.T @ log_p.exp()
-        self.counts += mine.sum(dim=0)
-
-    @torch.no_grad()
     def end_epoch(self) -> None:
-        """Compute the next epoch's table from the samples of all processes."""
-        sums, counts = ranks.total(self.sums.clone()), ranks.total(self.counts.clone())
-        seen = counts > 0
-        self.table[seen] = sums[seen] / sums[seen].sum(dim=1, keepdim=True)
-        self.sums.zero_()
-        self.counts.zero_()
+        """Compute the next epoch's labels from the samples of all processes."""
+        self.smooth.end_epoch()

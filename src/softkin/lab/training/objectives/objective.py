@@ -31,9 +31,16 @@ class Objective(nn.Module):
         if name is not None:
             declare(cls, name, title, objective=cls, companion=cls.companion, options=cls.network_options, **about)
 
+    summed: tuple[str, ...] = ()
+    """Those of ``learnt`` that each process sums up for itself; the others are the same in all"""
+
     def __init__(self, method: "Method", num_classes: int) -> None:
         super().__init__()
         self.method, self.num_classes = method, num_classes
+
+    def learnt(self) -> dict[str, Tensor]:
+        """What the loss has learnt so far, by name, for checkpoints."""
+        return dict(self.named_buffers(recurse=False))
 
     @staticmethod
     def target(method: "Method", k: int) -> str:

@@ -1,0 +1,134 @@
+"""The first sheet of an Excel workbook: its cells are text inside a zip archive, read without formulas and formats."""
+
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+from xml.etree import ElementTree
+
+from softkin import SoftkinError
+from softkin._io import files, roles
+from softkin._io.numpy_files import size_of
+from softkin._io.objects import ObjectRows
+from softkin._io.tables import HEAD, ColumnKind, Table, named_once
+
+MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+COLUMNS = 16_384  # that a sheet can have
+
+
+def open_xlsx(file: IO[bytes], name: str) -> Table:
+    """The table on the first sheet of a workbook, below a header."""
+    size = size_of(file)
+    with zipfile.ZipFile(file) as archive:
+        files.unpacked_within(size, sum(part.file_size for part in archive.infolist()), name)
+        files.within("bytes", 8 * sum(part.file_size for part in archive.infolist()), name)
+        sheet, others = _first_sheet(archive, name)
+        texts = _texts(archive)
+        rows = [row for row in _rows(archive, sheet, texts, name) if any(cell not in (None, "") for cell in row)]
+    if len(rows) < 2:
+        raise SoftkinError(f"{name} must hold a header and at least one row on its first sheet, it holds {len(rows)}.")
+    header = ["" if cell is None else str(cell).strip() for cell in rows[0]]
+    while header and not header[-1] and all(len(row) < len(header) or row[len(header) - 1] is None for row in rows):
+        header.pop()
+    named_once(header, name)
+    width = len(header)
+    objects = [
+        (f"{name}, row {place}", dict(zip(header, [*row, *[None] * (width - len(row))], strict=False)), 0)
+        for place, row in enumerate(rows[1:], start=2)
+    ]
+    columns = {column: _kind(column, [content[column] for _, content, _ in objects[:HEAD]]) for column in header}
+
+    def read(count: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ObjectRows]:
+        for column in (*numbers, *beside):
+            empty = sum(content[column] is None for _, content, _ in objects)
+            if empty and (column in numbers or roles.role_of(column) != "text"):
+                raise SoftkinError(f"{name}: `{column}` must be filled in every row, but {empty} are empty.")
+        for start in range(0, len(objects), count):
+            yield ObjectRows(objects[start : start + count], name, "row")
+
+    def sample(wanted: Sequence[str]) -> dict[str, list[Any]]:
+        return {column: [content[column] for _, content, _ in objects[:HEAD]] for column in wanted}
+
+    assumed = (f"{name}: the first of its {others + 1} sheets is read, {sheet[1]!r}.",) if others else ()
+    return Table(name, columns, read, len(objects), size, sample=sample, assumed=assumed)
+
+
+def _first_sheet(archive: zipfile.ZipFile, name: str) -> tuple[tuple[str, str], int]:
+    """((the part of the first sheet, its title), the number of other sheets)."""
+    try:
+        sheets = list(_parsed(archive, "xl/workbook.xml").iter(f"{MAIN}sheet"))
+        targets = {
+            link.get("Id"): link.get("Target", "") for link in _parsed(archive, "xl/_rels/workbook.xml.rels").iter()
+        }
+        target = targets[sheets[0].get(LINK)]
+    except (KeyError, IndexError) as error:
+        raise SoftkinError(f"{name} must be an Excel workbook with a sheet, it has none.") from error
+    part = target.lstrip("/") if target.startswith("/") else f"xl/{target}"
+    return (part, sheets[0].get("name", "")), len(sheets) - 1
+
+
+def _parsed(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
+    content = archive.read(part)
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        raise SoftkinError(f"{archive.filename or part} must not define entities.")
+    return ElementTree.fromstring(content)
+
+
+def _texts(archive: zipfile.ZipFile) -> list[str]:
+    """The texts that cells refer to by number."""
+    if "xl/sharedStrings.xml" not in archive.namelist():
+        return []
+    return [_joined(entry) for entry in _parsed(archive, "xl/sharedStrings.xml").iter(f"{MAIN}si")]
+
+
+def _joined(element: ElementTree.Element) -> str:
+    return "".join(part.text or "" for part in element.iter(f"{MAIN}t"))
+
+
+def _rows(archive: zipfile.ZipFile, sheet: tuple[str, str], texts: Sequence[str], name: str) -> Iterator[list[Any]]:
+    """The cells of each row; a cell that the sheet leaves out is None."""
+    for row in _parsed(archive, sheet[0]).iter(f"{MAIN}row"):
+        cells: list[Any] = []
+        for cell in row.iter(f"{MAIN}c"):
+            place = _column(cell.get("r") or "", len(cells))
+            if not len(cells) <= place < COLUMNS:
+                raise SoftkinError(f"{name} is damaged: its cell {cell.get('r')} is out of order.")
+            cells += [None] * (place - len(cells))
+            cells.append(_value(cell, texts, name))
+        yield cells
+
+
+def _column(reference: str, following: int) -> int:
+    """The place of a cell such as "AB12" in its row; a cell without reference follows the one before."""
+    letters = re.match(r"[A-Z]{1,3}", reference)
+    if letters is None:
+        return following
+    place = 0
+    for letter in letters[0]:
+        place = 26 * place + ord(letter) - 64
+    return place - 1
+
+
+def _value(cell: ElementTree.Element, texts: Sequence[str], name: str) -> Any:
+    kind = cell.get("t", "n")
+    if kind == "inlineStr":
+        return _joined(cell)
+    text = cell.findtext(f"{MAIN}v")
+    if text is None:
+        return None
+    try:
+        if kind == "s":
+            return texts[int(text)]
+        if kind == "b":
+            return text == "1"
+        return (int(number) if (number := float(text)).is_integer() else number) if kind == "n" else text
+    except (ValueError, OverflowError, IndexError) as error:
+        raise SoftkinError(f"{name} is damaged: its cell {cell.get('r')} holds {text[:30]!r}.") from error
+
+
+def _kind(column: str, cells: Sequence[Any]) -> ColumnKind:
+    there = [cell for cell in cells if cell is not None]
+    if not there:
+        return "text" if roles.role_of(column) == "text" else "number"
+    return "number" if all(isinstance(cell, int | float) for cell in there) else "text"

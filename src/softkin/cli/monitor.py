@@ -1,0 +1,186 @@
+"""``softkin monitor``: a log of claims and outcomes → windows over time, and a sequential test with an alarm."""
+
+import argparse
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softkin._io import files
+from softkin.cli import choices
+from softkin.cli.inputs import add_input_arguments, reading_options
+from softkin.cli.printing import json_text, print_table, shown, wrote
+
+if TYPE_CHECKING:
+    from softkin.evaluation.monitoring import Log, Monitor, Window
+
+SUMMARY = "watch a log of predictions: does confidence still equal accuracy?"
+DESCRIPTION = """\
+Read a log of claims and what came true, show them window by window, and test whether confidence still equals accuracy.
+The test may be looked at after every row: the chance that it ever raises an alarm while the claims are right is at most
+--false-alarm. The exit code is 3 if there is an alarm, else 0.
+
+LOG is a table with a column of confidences (`confidence`, `score` …), one of outcomes (`correct`, `outcome` …: 0 or 1)
+and optionally one of times (`date`, `time` …: 2026-03-01); or a file of predictions with labels, as for `evaluate`,
+whose claims are the winning scores. Rows count in the order of their times, else in the order of the file.
+
+With --state FILE, the test is continued: only rows that were appended to LOG since the last run are counted, and one
+line is appended to FILE. Put the command into a scheduler, and let it mail you on exit code 3."""
+EXAMPLE = "softkin monitor examples/digits-test.npz --tolerance 10% --every 200"
+MORE_EXAMPLES = ("softkin monitor examples/churn.csv --tolerance 10%",)
+ALARM = 3
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Options, with the library's names and defaults."""
+    choices.path(command.add_argument("file", metavar="LOG", help="table of claims and outcomes, or predictions"))
+    command.add_argument("--time", metavar="NAME", help="column of the times")
+    command.add_argument("--state", type=Path, metavar="FILE", help="file that keeps the test between runs")
+    command.add_argument("--false-alarm", default="5%", help="chance of ever raising a false alarm (default: 5%%)")
+    command.add_argument(
+        "--tolerance", default="0%", help="gap between claim and probability that is no alarm (default: 0%%)"
+    )
+    command.add_argument("--every", help="a window: day, week, month, year, or a number of rows (default: up to 24)")
+    command.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    add_input_arguments(command)
+    command.add_argument("--labels", type=Path, metavar="FILE", help="file of labels, if LOG holds none")
+    command.add_argument("--json", action="store_true", help="print JSON instead of text")
+    command.add_argument("--output", type=Path, metavar="FILE.json", help="also write the result to this file")
+    command.add_argument("--force", action="store_true", help="overwrite existing files")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    for option in ("false_alarm", "tolerance"):
+        setattr(arguments, option, _share(getattr(arguments, option), f"--{option.replace('_', '-')}"))
+    if not arguments.false_alarm:
+        raise ValueError("--false-alarm must be above 0, such as 5%.")
+    if not 0 < arguments.confidence < 1:
+        raise ValueError(f"--confidence must be between 0 and 1, got {arguments.confidence:g}.")
+    if arguments.every is not None:
+        arguments.every = _every(arguments.every)
+    files.guard(arguments.output, force=arguments.force)
+
+
+def _share(text: str, option: str) -> float:
+    try:
+        value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise ValueError(f"{option} must be a share such as 5% or 0.05, got {text}.")
+    return value
+
+
+def _every(text: str) -> str | int:
+    if text.isdecimal() and int(text):
+        return int(text)
+    if text not in ("day", "week", "month", "year"):
+        raise ValueError(f"--every must be day, week, month, year or a number of rows, got {text}.")
+    return text
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, test, print, write; ``ALARM`` if there is one."""
+    from softkin.evaluation import monitoring
+
+    reading = reading_options(arguments) | {"time": arguments.time}
+    log = _in_order(monitoring.read_log(arguments.file, **reading))
+    monitor = _continued(log, arguments)
+    new = slice(monitor.rows, len(log))
+    times = None if log.times is None else log.times[new]
+    counted = monitor.rows
+    monitor.update(log.confidence[new], log.correct[new], times)
+    parts = monitoring.windows(
+        log.confidence, log.correct, log.times, every=arguments.every, confidence_level=arguments.confidence
+    )
+    result = {
+        "name": Path(arguments.file).name,
+        "rows": monitor.rows,
+        "new_rows": monitor.rows - counted,
+        "evidence": monitor.evidence,
+        "needed": 1 / monitor.false_alarm,
+        "false_alarm": monitor.false_alarm,
+        "tolerance": monitor.tolerance,
+        "alarm": None if monitor.alarm is None else vars(monitor.alarm),
+        "windows": [part.to_dict() for part in parts],
+    }
+    text = json_text(result)
+    if arguments.json:
+        print(text)
+    else:
+        _print(monitor, parts, counted, arguments)
+    if arguments.state is not None and (monitor.rows > counted or not os.path.exists(arguments.state)):
+        monitor.save(arguments.state)
+    if arguments.output is not None:
+        files.write(arguments.output, text.encode())
+        if not arguments.json:
+            wrote(arguments.output)
+    return ALARM if monitor.alarm else 0
+
+
+def _in_order(log: "Log") -> "Log":
+    """The rows in the order of their times."""
+    from softkin.evaluation.monitoring import Log
+
+    if log.times is None or all(a <= b for a, b in zip(log.times, log.times[1:], strict=False)):
+        return log
+    warnings.warn("rows are not in the order of their times; they count in that order.", files.Assumption, stacklevel=2)
+    order = sorted(range(len(log)), key=log.times.__getitem__)
+    return Log(log.confidence[order], log.correct[order], [log.times[row] for row in order])
+
+
+def _continued(log: "Log", arguments: argparse.Namespace) -> "Monitor":
+    """The monitor of --state, if there is one, or a new one."""
+    from softkin import SoftkinError
+    from softkin.evaluation.monitoring import Monitor, fingerprint
+
+    if arguments.state is None or not os.path.exists(arguments.state):
+        return Monitor(arguments.false_alarm, arguments.tolerance)
+    monitor = Monitor.load(arguments.state)
+    if (monitor.false_alarm, monitor.tolerance) != (arguments.false_alarm, arguments.tolerance):
+        raise SoftkinError(
+            f"{arguments.state} was begun with --false-alarm {monitor.false_alarm:g} and --tolerance "
+            f"{monitor.tolerance:g}; a test cannot change them on the way: use these, or another --state."
+        )
+    seen = slice(0, monitor.rows)
+    same = fingerprint(log.confidence[seen], log.correct[seen], 0) == monitor.fingerprint
+    if len(log) < monitor.rows or not same:
+        raise SoftkinError(
+            f"{arguments.state} has counted {monitor.rows:,} rows that {arguments.file} does not begin with; a log "
+            "may only grow at its end. Use another --state for another log."
+        )
+    return monitor
+
+
+def _print(monitor: "Monitor", parts: "list[Window]", counted: int, arguments: argparse.Namespace) -> None:
+    if monitor.alarm is not None:
+        print(monitor.alarm)
+    else:
+        print("No alarm: there is no sign that claims and outcomes differ.")
+    continued = f", {monitor.rows - counted:,} of them new" if counted else ""
+    print(
+        f"{shown(Path(arguments.file).name)}: {monitor.rows:,} rows{continued}; evidence {monitor.evidence:.3g}, the "
+        f"alarm is at {1 / monitor.false_alarm:g}"
+    )
+    level = f"{100 * arguments.confidence:g} %"
+    rows = [
+        [
+            part.name,
+            f"{part.rows:,}",
+            _percent(part.claimed),
+            _percent(part.right),
+            f"{100 * part.gap:+.1f}",
+            _ends(part),
+        ]
+        for part in parts
+    ]
+    print_table(["window", "rows", "claimed", "right", "gap", f"{level} interval"], rows, [1])
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _ends(part: Any) -> str:
+    return f"{100 * part.gap.low:+.1f} to {100 * part.gap.high:+.1f}"

@@ -1,0 +1,180 @@
+"""Groups of rows, such as models, sites or devices: every metric of each, the worst one, and whether they differ.
+
+The intervals of a metric are simultaneous: with G groups each has the level 1 − (1 − level)/G (Bonferroni), so that all
+of them hold their truths together at the level asked for. So the interval of the worst group stays valid although the
+data chose that group.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError
+from softkin.decisions import select
+from softkin.evaluation.results import GroupData, GroupsData
+from softkin.metrics import catalogue, measurement
+from softkin.metrics.catalogue import METRICS
+from softkin.metrics.measurement import Measured, Settings
+from softkin.metrics.scopes import Claims
+from softkin.metrics.statistics import Averaged, CalibrationError, Statistic
+from softkin.predictions import Predictions
+
+MOST = 500  # groups; more are names of rows
+RISK = 0.1  # the error rate that the threshold of each group keeps
+ONE_ERROR = 0.6826894921370859  # the level of an interval of one standard error to either side
+
+
+def evaluate_groups(
+    predictions: Predictions,
+    groups: Sequence[str] | None = None,
+    *,
+    n_bins: int = 15,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    risk: float = RISK,
+) -> GroupsData:
+    """Every metric of every group of rows, the worst group of each metric, and whether groups differ.
+
+    Args:
+        predictions: Predictions with labels.
+        groups: (N,) the group of each row; by default the ``groups`` of the predictions.
+        n_bins: The number of bins of each histogram.
+        confidence: The level at which all intervals of a metric hold together.
+        resamples: The number of resamples for an interval, at least; many groups take more.
+        seed: The seed of the resampling.
+        risk: The error rate that the threshold on each group's confidence keeps.
+
+    Returns:
+        Plain data: ``groups``, each with ``metrics`` as from ``evaluate`` and a ``threshold``; ``worst``, the group
+        with the worst value, and ``differ``, the p-value of Cochran's test, by metric.
+
+    Example:
+        >>> p = torch.tensor([[0.1, 0.9], [0.3, 0.7]]).repeat(50, 1)
+        >>> rows = Predictions.from_probabilities(p, torch.arange(100) % 3 % 2, groups=["a", "b"] * 50)
+        >>> evaluate_groups(rows, resamples=100)["worst"]["signed_gap"]
+        'a'
+    """
+    if groups is not None:
+        predictions = replace(predictions, groups=list(groups))
+    if predictions.groups is None:
+        raise ValueError("`groups` must name the group of each row, and the predictions have none.")
+    return evaluated(predictions, "group", Settings(n_bins, confidence, resamples, seed), risk=risk)
+
+
+def evaluated(predictions: Predictions, column: str, settings: Settings, *, risk: float = RISK) -> GroupsData:
+    """Every metric of every group of rows, with simultaneous intervals.
+
+    Args:
+        predictions: Predictions with ``groups``.
+        column: The name of the groups' column, for the result.
+        settings: The options; ``confidence`` is the level of all intervals of a metric together.
+        risk: The error rate that the threshold of each group keeps.
+    """
+    assert predictions.groups is not None
+    names = sorted(set(predictions.groups), key=_in_order)
+    if len(names) > MOST:
+        raise SoftkinError(
+            f"--group {column} must name groups of rows, but has {len(names):,} different values; up to {MOST} are "
+            "measured."
+        )
+    number = {name: place for place, name in enumerate(names)}
+    member = torch.tensor([number[name] for name in predictions.groups])
+    claims = predictions.claims
+    every = _simultaneous(settings, len(names))
+    parts = [claims.take((member == place).nonzero()[:, 0]) for place in range(len(names))]
+    metrics = [metric for metric in catalogue.shown("evaluate", claims.num_classes) if not metric.slow]
+    made = [measurement.statistics(part, metrics, every) for part in parts]
+    measured = [measurement.measured(each, every) for each in made]
+    return {
+        "column": column,
+        "level": settings.level,
+        "groups": [_described(name, part, own, risk) for name, part, own in zip(names, parts, measured, strict=True)],
+        "worst": {key: names[place] for key, place in _worst(measured).items()},
+        "differ": differences(made),
+    }
+
+
+def _in_order(name: str) -> tuple[bool, float, str]:
+    """Numbers in their order, before texts in theirs."""
+    try:
+        return False, float(name), name
+    except ValueError:
+        return True, 0.0, name
+
+
+def _simultaneous(settings: Settings, count: int) -> Settings:
+    """The settings of one of ``count`` groups, with enough resamples for its level."""
+    tail = (1 - settings.level) / count
+    return replace(settings, confidence=1 - tail, resamples=max(settings.resamples, math.ceil(4 / tail)))
+
+
+def _described(name: str, claims: Claims, measured: Mapping[str, Measured], risk: float) -> GroupData:
+    data: GroupData = {
+        "name": name,
+        "num_samples": claims.num_samples,
+        "metrics": {key: one.to_dict() for key, one in measured.items()},
+    }
+    if claims.weights is None and (claims.are_pairs or (claims.exclusive and not claims.are_soft)):
+        pool = claims.pool("prediction")
+        selection = select(pool.scores, pool.is_hit[:, 0] > 0, risk=risk)
+        data["threshold"] = {
+            "risk": risk,
+            "confidence": selection.confidence,
+            "chosen": None if selection.chosen is None else vars(selection.chosen).copy(),
+            "text": str(selection),
+        }
+    return data
+
+
+def _worst(measured: Sequence[Mapping[str, Measured]]) -> dict[str, int]:
+    """The index of the group with the worst value of each metric that has better and worse values."""
+    worst = {}
+    for key in measured[0]:
+        metric = METRICS[key]
+        costs = {place: metric.cost(own[key].value) for place, own in enumerate(measured)}
+        known = {place: cost for place, cost in costs.items() if not math.isnan(cost)}
+        if known and (metric.signed or metric.larger_is_better is not None):
+            worst[key] = max(known, key=known.__getitem__)
+    return worst
+
+
+def differences(made: Sequence[Mapping[str, Statistic]]) -> dict[str, float]:
+    r"""The p-value, for each metric, of the hypothesis that all groups have the same value.
+
+    Cochran's test: with v the values of G groups, e their standard errors and v̄ the mean weighted by 1/e²,
+    :math:`\sum_g (v_g - \bar v)^2 / e_g^2` has a χ² distribution with G − 1 degrees of freedom if all truths are equal.
+    Calibration errors are left out: chance inflates those of small groups, so that equal truths would not look equal.
+    """
+    from scipy.special import chdtrc
+
+    found = {}
+    for key in made[0]:
+        known = [(own[key].value(), _standard_error(own[key])) for own in made]
+        usable = [(value, error) for value, error in known if error is not None and 0 < error < math.inf]
+        if len(usable) < 2 or len(usable) < len(known):
+            continue
+        total = sum(1 / error**2 for _, error in usable)
+        mean = sum(value / error**2 for value, error in usable) / total
+        found[key] = float(chdtrc(len(usable) - 1, sum(((value - mean) / error) ** 2 for value, error in usable)))
+    return found
+
+
+def _standard_error(statistic: Statistic) -> float | None:
+    """Half the width of the interval of one standard error to either side, by formula; None where there is none."""
+    if isinstance(statistic, CalibrationError) or statistic.no_resampling is not None:
+        return None
+    ends = statistic.formula_ends(ONE_ERROR)
+    if ends is not None:
+        return None if math.isnan(ends[0]) else (ends[1] - ends[0]) / 2
+    if isinstance(statistic, Averaged) and statistic.rows.ndim == 1:
+        return _error_of_mean(statistic.rows, statistic.weights)
+    return None
+
+
+def _error_of_mean(rows: Tensor, weights: Tensor | None) -> float:
+    w = torch.ones_like(rows) if weights is None else weights
+    return float(((w * (rows - (w * rows).mean())).square().mean() / len(rows)) ** 0.5)

@@ -1,0 +1,343 @@
+"""Limits that a model's numbers must keep: a gate for continuous integration, in a shell and in pytest.
+
+A number measured on a test set is uncertain, and so is the answer to "is it within its limit?". A limit counts as
+broken only if the whole interval lies beyond it: the measured number alone breaks a limit in half of all runs of a
+model that just keeps it. ``strict`` turns the burden of proof round: a limit counts as kept only if the whole interval
+lies within it.
+"""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+from xml.sax.saxutils import escape, quoteattr
+
+from softkin._core import checks, notebooks
+from softkin._core.names import did_you_mean
+from softkin._io.files import Plain, number
+from softkin.evaluation.from_files import evaluate_file
+from softkin.metrics import catalogue, measurement
+from softkin.metrics.catalogue import METRICS, Metric
+from softkin.metrics.measurement import Measured, Settings
+from softkin.metrics.scopes import Claims
+from softkin.predictions import Predictions
+
+Kind = Literal["max", "min", "within"]
+SHORT = {"gap": "signed_gap", "ece": "ece_hist"}
+"""What people call a metric besides its own names"""
+
+
+class LimitData(TypedDict, total=False):
+    """One limit and what was measured, as plain data."""
+
+    metric: str
+    title: str
+    kind: Kind
+    limit: float
+    value: Plain
+    low: Plain
+    high: Plain
+    kept: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most or the least that a metric may be."""
+
+    metric: Metric
+    kind: Kind
+    """"within": at most that far from 0 on either side, for a signed metric"""
+    bound: float
+
+    def broken(self, measured: Measured, *, strict: bool = False) -> bool:
+        """Whether the interval lies beyond the limit; with ``strict``, whether it does not lie within."""
+        low = measured.value if measured.low is None else measured.low
+        high = measured.value if measured.high is None else measured.high
+        if self.kind == "within":
+            beyond, outside = low > self.bound or high < -self.bound, high > self.bound or low < -self.bound
+        elif self.kind == "max":
+            beyond, outside = low > self.bound, high > self.bound
+        else:
+            beyond, outside = high < self.bound, low < self.bound
+        return math.isnan(measured.value) or (outside if strict else beyond)
+
+    @property
+    def words(self) -> str:
+        """The limit in words."""
+        bound = _shown(self.bound, self.metric)
+        return {"within": f"within ±{bound}", "max": f"at most {bound}", "min": f"at least {bound}"}[self.kind]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A limit, what was measured, and whether the limit is kept."""
+
+    limit: Limit
+    measured: Measured
+    kept: bool
+
+    def __str__(self) -> str:
+        one, metric = self.measured, self.limit.metric
+        ends = "" if one.low is None or one.high is None else f" ({_ends(one.low, one.high, metric)})"
+        note = f"; {one.absent}" if one.absent else "" if ends else "; it has no interval, so the value alone decides"
+        value = "undefined" if math.isnan(one.value) else _shown(one.value, metric)
+        return f"{'✓' if self.kept else '✗'} {metric.title}: {value}{ends}, must be {self.limit.words}{note}"
+
+    def to_dict(self) -> LimitData:
+        """Plain data."""
+        one, limit = self.measured, self.limit
+        ends: LimitData = (
+            {} if one.low is None or one.high is None else {"low": number(one.low), "high": number(one.high)}
+        )
+        return {
+            "metric": limit.metric.key,
+            "title": limit.metric.title,
+            "kind": limit.kind,
+            "limit": limit.bound,
+            "value": number(one.value),
+            **ends,
+            "kept": self.kept,
+            "text": str(self),
+        }
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The outcome of each limit; true if all are kept, so that ``assert softkin.check(…)`` reads well in a test."""
+
+    name: str
+    outcomes: tuple[Outcome, ...]
+    confidence: float
+    strict: bool
+    num_samples: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether every limit is kept."""
+        return all(outcome.kept for outcome in self.outcomes)
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        broken = sum(not outcome.kept for outcome in self.outcomes)
+        if self.passed:
+            end = "every limit is kept" if self.strict else "no limit is broken"
+        else:
+            end = f"{broken} of {len(self.outcomes)} limits {'is' if broken == 1 else 'are'} broken"
+        head = f"{self.name}: {self.num_samples:,} samples, {100 * self.confidence:g} % intervals: {end}"
+        return "\n".join([head, *map(str, self.outcomes)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = [_row(outcome) for outcome in self.outcomes]
+        return notebooks.table(
+            rows, head=["", "metric", "value", "", "interval", "limit"], title=str(self).splitlines()[0]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "name": self.name,
+            "num_samples": self.num_samples,
+            "confidence": self.confidence,
+            "strict": self.strict,
+            "passed": self.passed,
+            "limits": [outcome.to_dict() for outcome in self.outcomes],
+        }
+
+    def to_junit(self) -> str:
+        """A JUnit file, which most build servers show: a test case for each limit."""
+        cases = [_case(outcome, self.name) for outcome in self.outcomes]
+        failures = sum(not outcome.kept for outcome in self.outcomes)
+        name = quoteattr(_printable(f"softkin check {self.name}"))
+        return (
+            '<?xml version="1.0" encoding="UTF-8"?>\n'
+            f'<testsuites>\n<testsuite name={name} tests="{len(cases)}" failures="{failures}" errors="0">\n'
+            f"{''.join(cases)}</testsuite>\n</testsuites>\n"
+        )
+
+
+def check(
+    predictions: str | os.PathLike[str] | Predictions | Any,
+    labels: Any = None,
+    *,
+    max: Mapping[str, float | str] | None = None,
+    min: Mapping[str, float | str] | None = None,
+    confidence: float = 0.95,
+    strict: bool = False,
+    resamples: int = 1000,
+    seed: int = 0,
+    n_bins: int = 15,
+    **options: Any,
+) -> Checked:
+    """Check that a model's numbers keep their limits, as ``softkin check`` does.
+
+    Args:
+        predictions: A file of predictions, ``Predictions``, or probabilities (N, K).
+        labels: The labels (N,), with probabilities; with a file, a file of labels.
+        max: The most that each metric may be, such as ``{"ece_hist": "5%", "gap": "3%"}``. "5%" and 0.05 are the
+            same. The gap is signed: a maximum alone holds for both sides.
+        min: The least that each metric may be.
+        confidence: The level of the intervals.
+        strict: Pass only if the whole interval lies within the limit. By default a check fails only if the whole
+            interval lies beyond it.
+        resamples: The number of resamples for an interval.
+        seed: The seed of the resampling.
+        n_bins: The number of bins of the histograms.
+        options: With a file, how to read it: ``kind``, ``label_column`` … of ``predictions.Reading``.
+
+    Returns:
+        A result that is true if no limit is broken, and prints one line for each limit.
+
+    Example:
+        >>> import torch, softkin
+        >>> probabilities = torch.tensor([[0.9, 0.1]]).expand(100, 2)
+        >>> labels = torch.tensor([0] * 88 + [1] * 12)
+        >>> print(softkin.check(probabilities, labels, max={"gap": "5%"}, min={"accuracy": "95%"}))
+        predictions: 100 samples, 95 % intervals: 1 of 2 limits is broken
+        ✓ gap: 2 % (-3 to 9 %), must be within ±5 %
+        ✗ accuracy: 88 % (81 to 94 %), must be at least 95 %
+    """
+    limits = limits_of(max or {}, min or {})
+    settings = Settings(n_bins, checks.level(confidence), resamples, seed, slow=any(one.metric.slow for one in limits))
+    if isinstance(predictions, str | os.PathLike):
+        name, count, measured = _of_file(predictions, labels, settings, options)
+    else:
+        if options:
+            raise TypeError(f"`{next(iter(options))}` says how to read a file, and `predictions` is none.")
+        name, count, measured = _of_arrays(predictions, labels, limits, settings)
+    return judged(name, count, measured, limits, confidence=confidence, strict=strict)
+
+
+def _of_file(
+    path: Any, labels: Any, settings: Settings, options: dict[str, Any]
+) -> tuple[str, int, dict[str, Measured]]:
+    values = {name: getattr(settings, name) for name in ("n_bins", "confidence", "resamples", "seed")}
+    model = evaluate_file(path, labels=labels, kde_interval=settings.slow, **values, **options)
+    measured = {key: Measured.from_dict(plain) for key, plain in model.data["metrics"].items()}
+    return model.name, model.data["num_samples"], measured
+
+
+def _of_arrays(
+    predictions: Any, labels: Any, limits: Sequence[Limit], settings: Settings
+) -> tuple[str, int, dict[str, Measured]]:
+    name = "predictions"
+    if isinstance(predictions, Predictions):
+        name = predictions.name or name
+        claims = predictions.claims if labels is None else Claims.of(predictions.probabilities, labels)
+    elif labels is None:
+        raise ValueError("`labels` must be given with probabilities.")
+    else:
+        claims = Claims.of(predictions, labels)
+    keys = dict.fromkeys(limit.metric.key for limit in limits)
+    return name, claims.num_samples, measurement.measure(claims, keys, settings)
+
+
+def judged(
+    name: str,
+    num_samples: int,
+    measured: Mapping[str, Measured],
+    limits: Sequence[Limit],
+    *,
+    confidence: float,
+    strict: bool = False,
+) -> Checked:
+    """Each limit against what was measured."""
+    outcomes = []
+    for limit in limits:
+        one = measured.get(limit.metric.key)
+        if one is None:
+            raise ValueError(f"`{limit.metric.key}` is not measured here; there are {', '.join(measured)}.")
+        outcomes.append(Outcome(limit, one, not limit.broken(one, strict=strict)))
+    return Checked(name, tuple(outcomes), confidence, strict, num_samples)
+
+
+def limits_of(most: Mapping[str, float | str], least: Mapping[str, float | str]) -> list[Limit]:
+    """The limits that a caller gave, checked."""
+    both = {_metric(name).key for name in most} & {_metric(name).key for name in least}
+    limits = [_limit(name, value, "max", both) for name, value in most.items()]
+    limits += [_limit(name, value, "min", both) for name, value in least.items()]
+    if not limits:
+        raise ValueError("a check needs at least one limit, such as max={'ece_hist': '5%'} (--max ece_hist=5%).")
+    return limits
+
+
+def _limit(name: str, value: float | str, kind: Kind, both: set[str]) -> Limit:
+    metric = _metric(name)
+    bound = _bound(value, metric, name)
+    if metric.signed and kind == "max" and metric.key not in both:
+        if bound < 0:
+            raise ValueError(f"the limit of {name} must not be negative, as it holds for both sides; got {value}.")
+        kind = "within"
+    return Limit(metric, kind, bound)
+
+
+def _metric(name: str) -> Metric:
+    spelt = SHORT.get(name.lower(), name)
+    known = {metric.key for metric in catalogue.shown("evaluate")}
+    by_title = {metric.short.lower(): metric.key for metric in catalogue.shown("evaluate")}
+    spelt = spelt if spelt in METRICS else by_title.get(spelt.lower(), spelt)
+    if spelt not in METRICS or METRICS[spelt].key not in known:
+        guess = did_you_mean(name, [*known, *SHORT])
+        raise ValueError(f"a limit must name one of {', '.join(sorted(known))}, got {name!r}{guess}")
+    return METRICS[spelt]
+
+
+def _bound(value: float | str, metric: Metric, name: str) -> float:
+    text = str(value).strip()
+    in_percent = text.endswith("%")
+    try:
+        bound = float(text.rstrip("%").strip())
+    except ValueError:
+        bound = math.nan
+    if not math.isfinite(bound):
+        raise ValueError(
+            f"the limit of {name} must be a number such as {'5%' if metric.percent else '1.5'}, got {value!r}."
+        )
+    if in_percent and not metric.percent:
+        raise ValueError(f"the limit of {name} must be a plain number, as it is no share; got {value!r}.")
+    if not metric.percent:
+        return bound
+    if not in_percent and abs(bound) == 1:
+        raise ValueError(f"the limit of {name} can be read as 1% or 100%; write one of these instead of {value!r}.")
+    return bound / 100 if in_percent or abs(bound) > 1 else bound
+
+
+def _row(outcome: Outcome) -> list[object]:
+    one, metric = outcome.measured, outcome.limit.metric
+    known = one.low is not None and one.high is not None
+    picture = notebooks.whisker(one.value, one.low, one.high) if known else ""  # type: ignore[arg-type]
+    ends = _ends(one.low, one.high, metric) if known else ""  # type: ignore[arg-type]
+    return ["✓" if outcome.kept else "✗", metric.title, _shown(one.value, metric), picture, ends, outcome.limit.words]
+
+
+def _shown(value: float, metric: Metric) -> str:
+    return f"{_digits(100 * value)} %" if metric.percent else _digits(value)
+
+
+def _ends(low: float, high: float, metric: Metric) -> str:
+    return (
+        f"{_digits(100 * low)} to {_digits(100 * high)} %" if metric.percent else f"{_digits(low)} to {_digits(high)}"
+    )
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3g}".replace("e+02", "00") if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _case(outcome: Outcome, name: str) -> str:
+    title = quoteattr(_printable(f"{outcome.limit.metric.key} {outcome.limit.words}"))
+    text = _printable(str(outcome))
+    inside = f"<system-out>{escape(text)}</system-out>"
+    if not outcome.kept:
+        inside = f"<failure message={quoteattr(text)}/>{inside}"
+    return f"<testcase classname={quoteattr(_printable(name))} name={title}>{inside}</testcase>\n"
+
+
+def _printable(text: str) -> str:
+    """Text without the characters that XML 1.0 forbids."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)

@@ -1,0 +1,404 @@
+r"""Does confidence still equal accuracy? A test that is valid whenever one looks, and windows over time.
+
+Rows arrive one by one: a claim :math:`p_t`, and later its outcome :math:`y_t`. While the model is calibrated,
+:math:`P(y_t = 1 \mid \text{past}) = p_t`. ``Monitor`` bets against that. An alternative (a, b) says that the
+probability is :math:`q_t = \sigma(b \operatorname{logit} p_t + a)`: a shift a for claims that are too high or too low,
+a slope b for claims that are too extreme or too cautious. The money put on it is multiplied, row by row, by the
+likelihood ratio
+
+.. math:: \frac{q_t^{y_t} (1-q_t)^{1-y_t}}{r_t^{y_t} (1-r_t)^{1-y_t}}, \qquad
+          r_t = \min(\max(q_t, p_t - \tau), p_t + \tau),
+
+where :math:`\tau` is a gap that is tolerated. One unit of money is divided among ``ALTERNATIVES`` and starting times:
+``AT_ONCE`` of it is bet from the first row, and the rest is brought in little by little, a share
+:math:`\propto 1/((t+c)\log^2(t+c))` at row t, so that a change after many calibrated rows is found too.
+
+Each ratio has the expectation 1 if the true probability is :math:`p_t` and :math:`\tau = 0`, and at most 1 if it is
+anywhere between :math:`p_t - \tau` and :math:`p_t + \tau`: the ratio is monotonic in :math:`y_t`, and :math:`r_t` is
+the tolerated probability nearest to :math:`q_t`. So the money is a non-negative supermartingale that begins at 1. By
+Ville's inequality, the chance that it ever reaches :math:`1/\delta` is at most :math:`\delta`, however often one looks
+and whenever one stops.
+
+References:
+    Ville, Étude critique de la notion de collectif, 1939; Waudby-Smith and Ramdas, Estimating means of bounded random
+    variables by betting, 2024; Shin, Ramdas and Rinaldo, E-detectors: a nonparametric framework for sequential change
+    detection, 2024.
+"""
+
+import datetime
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._io import files, roles, tables
+from softkin.decisions import bounds
+from softkin.metrics import Interval
+from softkin.metrics.measurement import Measured
+from softkin.predictions import sets
+
+Direction = Literal["too high", "too low", "too extreme", "too cautious"]
+SHIFTS = (0.1, 0.2, 0.4, 0.8, 1.6)
+SLOPES = {"too extreme": (0.5, 0.71), "too cautious": (1.41, 2.0)}
+ALTERNATIVES: tuple[tuple[Direction, float, float], ...] = (
+    *(("too high", -shift, 1.0) for shift in SHIFTS),
+    *(("too low", shift, 1.0) for shift in SHIFTS),
+    *(("too extreme", 0.0, slope) for slope in SLOPES["too extreme"]),
+    *(("too cautious", 0.0, slope) for slope in SLOPES["too cautious"]),
+)
+"""What the claims may be instead of right, with the shift a and the slope b of each"""
+AT_ONCE = 0.8  # of the money, bet from the first row
+DELAY = 100  # c, the rows after which the shares of the rest begin to fall
+CERTAIN = 1e-9  # a claim nearer to 0 or 1 is taken as this far from it, so that its logit is finite
+MOST_MONEY = 1e300
+FORMAT = "softkin monitor 1"
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """The row at which the evidence sufficed, and how the claims are wrong."""
+
+    row: int
+    """Counted from 1"""
+    direction: Direction
+    time: str | None = None
+
+    def __str__(self) -> str:
+        when = "" if self.time is None else f" ({self.time})"
+        return f"Alarm at row {self.row:,}{when}: claims are {self.direction}."
+
+
+class Monitor:
+    """A test that claims keep coming true, row by row, which may be looked at after every row.
+
+    Args:
+        false_alarm: The chance of ever raising an alarm while the claims are right.
+        tolerance: A gap between claim and probability that is no reason for an alarm, such as 0.02.
+
+    Attributes:
+        rows: The number of rows seen.
+        evidence: The money that betting against the claims has made of 1; the alarm is raised at 1 / ``false_alarm``.
+        alarm: The first alarm; it stays.
+
+    Example:
+        >>> monitor = Monitor()
+        >>> generator = np.random.default_rng(0)
+        >>> claims = generator.uniform(0.6, 1, 3000)
+        >>> monitor.update(claims[:1000], generator.random(1000) < claims[:1000]).alarm
+        >>> print(monitor.update(claims[1000:], generator.random(2000) < claims[1000:] - 0.1).alarm)
+        Alarm at row 1,173: claims are too high.
+    """
+
+    def __init__(self, false_alarm: float = 0.05, tolerance: float = 0.0) -> None:
+        self.false_alarm = bounds.share(false_alarm, "false_alarm")
+        if not 0 <= checks.number(tolerance, "tolerance") < 1:
+            raise ValueError(f"`tolerance` must be a share such as 0.02, got {tolerance}.")
+        self.tolerance = float(tolerance)
+        self.rows, self.fingerprint, self._low = 0, 0, 0
+        self.alarm: Alarm | None = None
+        self.highest = 1.0
+        self._reserve = 1.0
+        self._money = np.zeros(len(ALTERNATIVES))
+        self._shifts = np.array([shift for _, shift, _ in ALTERNATIVES])
+        self._slopes = np.array([slope for _, _, slope in ALTERNATIVES])
+
+    @property
+    def evidence(self) -> float:
+        """The money now."""
+        return float(self._money.sum()) + self._reserve
+
+    def update(self, confidence: Any, correct: Any, times: Sequence[str] | None = None) -> Self:
+        """Take in the next rows: a claim in [0, 1] and its outcome in [0, 1], as numbers or as arrays (n,).
+
+        ``times`` are words for the rows, for the alarm.
+        """
+        p, y = _claims(confidence, correct)
+        self.fingerprint = (self.fingerprint + fingerprint(p, y, self.rows)) % 2**64
+        for first in range(0, len(p), 4096):
+            ratios = self._ratios(p[first : first + 4096], y[first : first + 4096])
+            for place, ratio in enumerate(ratios, first):
+                self._low += bool(p[place] < 0.5)
+                self._bet(ratio, None if times is None else times[place])
+        return self
+
+    def _ratios(self, p: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
+        """(n, alternatives) likelihood ratios of the outcomes."""
+        p = np.clip(p, CERTAIN, 1 - CERTAIN)[:, None]
+        y = y[:, None]
+        logit = np.log(p) - np.log1p(-p)
+        q = 1 / (1 + np.exp(-(self._slopes * logit + self._shifts)))
+        nearest = np.clip(np.clip(q, p - self.tolerance, p + self.tolerance), CERTAIN / 2, 1 - CERTAIN / 2)
+        ratios: NDArray[Any] = y * (q / nearest) + (1 - y) * ((1 - q) / (1 - nearest))
+        return ratios
+
+    def _bet(self, ratio: NDArray[Any], time: str | None) -> None:
+        share = _brought_in(self.rows)
+        self._reserve -= share
+        self._money = np.minimum((self._money + share / len(self._money)) * ratio, MOST_MONEY)
+        self.rows += 1
+        evidence = self.evidence
+        self.highest = max(self.highest, evidence)
+        if self.alarm is None and evidence >= 1 / self.false_alarm:
+            self.alarm = Alarm(self.rows, self.direction, time)
+
+    @property
+    def direction(self) -> Direction:
+        """How the claims are wrong according to the bets that have made most.
+
+        Where few claims are below 1/2, too extreme is too high, and too cautious is too low.
+        """
+        same: dict[Direction, Direction] = {"too extreme": "too high", "too cautious": "too low"}
+        one_sided = self._low < self.rows / 4
+        made: dict[Direction, float] = {}
+        for (alternative, _, _), money in zip(ALTERNATIVES, self._money, strict=True):
+            direction = same.get(alternative, alternative) if one_sided else alternative
+            made[direction] = made.get(direction, 0.0) + float(money)
+        return max(made, key=made.__getitem__)
+
+    def __str__(self) -> str:
+        head = f"{self.rows:,} rows, evidence {self.evidence:.3g} of {1 / self.false_alarm:g}"
+        return f"{head}. {self.alarm}" if self.alarm else f"{head}: no sign that claims and outcomes differ."
+
+    # State on disk
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole state as plain data."""
+        return {
+            "format": FORMAT,
+            "false_alarm": self.false_alarm,
+            "tolerance": self.tolerance,
+            "rows": self.rows,
+            "below_half": self._low,
+            "fingerprint": f"{self.fingerprint:016x}",
+            "money": self._money.tolist(),
+            "reserve": self._reserve,
+            "highest": self.highest,
+            "alarm": None if self.alarm is None else vars(self.alarm),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], name: str = "the state") -> Self:
+        """The monitor that ``to_dict`` described."""
+        try:
+            if data["format"] != FORMAT or len(data["money"]) != len(ALTERNATIVES):
+                raise SoftkinError(f"{name} is not the state of this version's monitor.")
+            monitor = cls(data["false_alarm"], data["tolerance"])
+            monitor.rows, monitor.highest = checks.count(data["rows"], "rows", least=0), float(data["highest"])
+            monitor._low = checks.count(data["below_half"], "below_half", least=0)
+            monitor.fingerprint = int(data["fingerprint"], 16)
+            monitor._money, monitor._reserve = np.array(data["money"], dtype=np.float64), float(data["reserve"])
+            monitor.alarm = None if data["alarm"] is None else Alarm(**data["alarm"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise SoftkinError(f"{name} is not the state of a monitor: {files.cause(error)}.") from None
+        return monitor
+
+    def save(self, path: str | Path) -> None:
+        """Append the state to a file, as one line; earlier lines stay."""
+        line = json.dumps(files.plain(self.to_dict()), allow_nan=False) + "\n"
+        with files.named(path), open(files.expanded(path), "ab") as file:
+            torn = file.tell() > 0 and _last_byte(path) != b"\n"
+            file.write((b"\n" if torn else b"") + line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The monitor in the last whole line of a file; a line that a crash left half-written is passed over."""
+        for line in reversed(files.read_bytes(path, "the state of a monitor").splitlines()):
+            try:
+                data = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(data, dict):
+                return cls.from_dict(data, str(path))
+        raise SoftkinError(f"{path} holds no whole state of a monitor.")
+
+
+def _brought_in(row: int) -> float:
+    """The share of the money that is bet from this row on, counted from 0; all shares sum to at most 1."""
+    t = row + 1 + DELAY
+    late = (1 - AT_ONCE) * math.log(DELAY) / (t * math.log(t) ** 2)
+    return late + AT_ONCE if row == 0 else late
+
+
+def _claims(confidence: Any, correct: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    p = np.atleast_1d(np.asarray(confidence, dtype=np.float64))
+    y = np.atleast_1d(np.asarray(correct, dtype=np.float64))
+    if p.ndim != 1 or p.shape != y.shape:
+        raise ValueError(
+            f"`confidence` and `correct` must be two numbers or two arrays (n,), got shapes {p.shape} and {y.shape}."
+        )
+    for values, name in ((p, "confidence"), (y, "correct")):
+        if not ((values >= 0) & (values <= 1)).all():
+            raise ValueError(f"`{name}` must lie between 0 and 1, got {values[~((values >= 0) & (values <= 1))][0]:g}.")
+    return p, y
+
+
+def fingerprint(p: NDArray[Any], y: NDArray[Any], first: int) -> int:
+    """A number that changes if any of these rows, counted from ``first``, changes: to notice a log that was edited."""
+    state = (np.arange(first, first + len(p), dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    for values in (p, y):
+        state ^= np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state ^= state >> np.uint64(31)
+    return int(state.sum(dtype=np.uint64))
+
+
+def _last_byte(path: str | Path) -> bytes:
+    with open(files.expanded(path), "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1)
+
+
+# Logs
+
+
+@dataclass(frozen=True)
+class Log:
+    """Claims and outcomes in the order of their rows, with times where they have some."""
+
+    confidence: NDArray[Any]
+    correct: NDArray[Any]
+    times: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+
+def read_log(path: str | Path, *, time: str | None = None, **options: Any) -> Log:
+    """A file of claims and outcomes: pairs of a confidence and an outcome, or predictions by their winning scores.
+
+    Args:
+        path: The file.
+        time: The column of times; by default found by its name, such as ``date``.
+        options: How to read the file: ``score``, ``outcome`` and others of ``predictions.Reading``.
+    """
+    read = sets.read(path, **options)
+    pool = read.claims.pool("prediction")
+    return Log(pool.scores.double().numpy(), pool.is_hit[:, 0].numpy(), _times(path, time))
+
+
+def _times(path: str | Path, stated: str | None) -> list[str] | None:
+    """The times of the rows, where the file is a table with such a column."""
+    if not Path(path).is_file() or tables.form_of(path) is None:
+        if stated is not None:
+            raise SoftkinError(f"--time names a column, and {path} is not a table.")
+        return None
+    table = tables.open_table(path)
+    column = roles.chosen(list(table.columns), "time", stated, "time", table.name)
+    return None if column is None else [str(cell) for (cell,) in table.cells(column)]
+
+
+# Windows
+
+MOST_WINDOWS = 24
+SPANS = ("day", "week", "month", "year")
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows that follow one another, what they claimed, and what came true."""
+
+    name: str
+    rows: int
+    claimed: float
+    """The mean claim"""
+    right: Interval
+    """The share that came true"""
+    gap: Interval
+    """Claimed minus right"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "name": self.name,
+            "rows": self.rows,
+            "claimed": self.claimed,
+            "right": Measured.of(self.right).to_dict(),
+            "gap": Measured.of(self.gap).to_dict(),
+        }
+
+
+def windows(
+    confidence: Any,
+    correct: Any,
+    times: Sequence[str] | None = None,
+    *,
+    every: str | int | None = None,
+    confidence_level: float = 0.95,
+) -> list[Window]:
+    """What was claimed and what came true, window by window.
+
+    Args:
+        confidence: (n,) claims in [0, 1], in order.
+        correct: (n,) outcomes in [0, 1].
+        times: (n,) dates or times in ISO 8601, such as "2026-03-01".
+        every: "day", "week", "month", "year", or a number of rows. By default the shortest span that makes at most 24
+            windows, or about ten windows of equally many rows where there are no times.
+        confidence_level: The level of the intervals of each window.
+    """
+    p, y = _claims(confidence, correct)
+    level = checks.level(confidence_level)
+    names = _window_names(len(p), times, every)
+    made, start = [], 0
+    for end in range(1, len(p) + 1):
+        if end < len(p) and names[end] == names[start]:
+            continue
+        part = slice(start, end)
+        right = (
+            bounds.of_share(float(y[part].sum()), end - start, level)
+            if np.isin(y[part], (0, 1)).all()
+            else bounds.of_mean(torch.from_numpy(y[part]), level, 0.0, 1.0)
+        )
+        gap = bounds.of_mean(torch.from_numpy(p[part] - y[part]), level, -1.0, 1.0)
+        made.append(Window(names[start], end - start, float(p[part].mean()), right, gap))
+        start = end
+    return made
+
+
+def _window_names(count: int, times: Sequence[str] | None, every: str | int | None) -> list[str]:
+    """The window of each row."""
+    if times is None or isinstance(every, int):
+        if isinstance(every, str):
+            raise ValueError(f"`every` can be {every!r} only where rows have times; name their column.")
+        size = checks.count(every, "every") if every is not None else max(1, math.ceil(count / 10))
+        ends = [min(count, (row // size + 1) * size) for row in range(0, count, size)]
+        return [f"rows {end - (end - 1) % size:,} to {end:,}" for end in ends for _ in range((end - 1) % size + 1)]
+    spans = [known_span(every)] if every is not None else list(SPANS)
+    days = [_day(text) for text in times]
+    for span in spans:
+        names = [_span(day, span) for day in days]
+        if len(set(names)) <= MOST_WINDOWS or span == spans[-1]:
+            break
+    return names
+
+
+def known_span(every: str) -> str:
+    """``every`` if it is a span that is known."""
+    checks.option(every, "every", SPANS)
+    return every
+
+
+def _day(text: str) -> datetime.date:
+    try:
+        return datetime.datetime.fromisoformat(str(text).strip()).date()
+    except ValueError:
+        raise SoftkinError(f"times must be written as 2026-03-01 or 2026-03-01T12:00:00, got {text!r}.") from None
+
+
+def _span(day: datetime.date, span: str) -> str:
+    if span == "day":
+        return day.isoformat()
+    if span == "week":
+        return f"week of {(day - datetime.timedelta(days=day.weekday())).isoformat()}"
+    return day.strftime("%Y-%m") if span == "month" else f"{day.year:04d}"

@@ -1,0 +1,237 @@
+"""Files of pairs: a confidence, and whether it was right. Language models, judges, detections and forecasts have these.
+
+A pair becomes two columns, wrong and right, so that calibrators and rules take it as they take a binary model. Metrics
+get it back as one claim (``Predictions.claims``).
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError
+from softkin._io import roles
+from softkin._io.tables import Table
+from softkin.predictions.blocks import Beside, Block, PredictionFile
+from softkin.predictions.request import Reading
+
+CLASS_NAMES = ["wrong", "right"]
+WORDS = {
+    "1": 1, "true": 1, "yes": 1, "y": 1, "t": 1, "right": 1, "correct": 1, "pass": 1, "passed": 1,
+    "0": 0, "false": 0, "no": 0, "n": 0, "f": 0, "wrong": 0, "incorrect": 0, "fail": 0, "failed": 0,
+}  # fmt: skip
+"""What people write for an outcome"""
+LOGARITHMS = ("logprob", "log_prob", "logprobability", "log_probability", "cumulative_logprob", "mean_logprob")
+HEAD = 1000  # rows that show what an array holds
+SCORES = ("prob", "probability", "p", "forecast", *LOGARITHMS)
+"""Names of confidences that count only beside outcomes"""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a file that make pairs."""
+
+    score: str
+    outcome: str
+    prediction: str | None = None
+    """The answers, where ``outcome`` holds the true ones, so that equal ones are right"""
+    why: str | None = None
+    """The sentence about what was assumed"""
+
+
+def found(
+    columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[str, Sequence[Any]]], name: str, reading: Reading
+) -> Parts | None:
+    """The parts of a file that are a confidence and its outcome; None if it is no file of pairs.
+
+    Args:
+        columns: The names of parts that hold one number or text a row.
+        head: A function from parts to the cells of their first rows.
+        name: The file's name, for messages.
+        reading: The options.
+    """
+    if reading.score is not None or reading.outcome is not None:
+        return _stated(columns, name, reading)
+    if reading.positive_class is not None or reading.class_columns is not None or reading.label_column is not None:
+        return None
+    outcome = roles.find(columns, "outcome")
+    score = roles.find(columns, "confidence") or (_score(columns) if outcome is not None else None)
+    if score is None or any(roles.class_of(column) for column in columns):
+        return None
+    overrules = "(--positive-class 1 reads it as the score of class 1 instead)"
+    if outcome is not None and _are_outcomes(head([outcome])[outcome]):
+        return Parts(
+            score, outcome, why=f"`{score}` is read as the confidence of pairs, `{outcome}` as whether it was right"
+        )
+    if roles.find([score], "confidence") is None:
+        return None
+    answer, label = roles.find(columns, "prediction"), roles.find(columns, "label")
+    if label is not None and answer is not None:
+        why = f"`{score}` is read as the confidence of pairs, which are right where `{answer}` is `{label}`"
+        return Parts(score, label, answer, why)
+    if label is not None and _are_outcomes(head([label])[label]):
+        return Parts(
+            score,
+            label,
+            why=f"`{score}` is read as the confidence of pairs, `{label}` as whether it was right {overrules}",
+        )
+    return None
+
+
+def _stated(columns: Sequence[str], name: str, reading: Reading) -> Parts:
+    """The parts that the caller names; the one that is not named is found by its name."""
+    score = roles.chosen(columns, "confidence", reading.score, "score", name) or _score(columns)
+    outcome = roles.chosen(columns, "outcome", reading.outcome, "outcome", name) or roles.find(columns, "label")
+    if score is None or outcome is None:
+        lacking, option = ("confidences", "--score") if score is None else ("outcomes", "--outcome")
+        raise SoftkinError(
+            f"{name} must have a column of {lacking}, named by {option}; it has {', '.join(list(columns)[:10])}."
+        )
+    return Parts(score, outcome)
+
+
+def _score(columns: Sequence[str]) -> str | None:
+    """A column that beside outcomes must be their confidence, though elsewhere it may be the score of a class."""
+    called = {roles.plain(column): column for column in columns}
+    return roles.find(columns, "score") or next((called[name] for name in SCORES if name in called), None)
+
+
+def _are_outcomes(cells: Sequence[Any]) -> bool:
+    there = {roles.spelling(cell) for cell in cells if cell is not None}
+    return bool(there) and there <= set(WORDS)
+
+
+def from_table(table: Table, parts: Parts, ids: str | None, reading: Reading) -> PredictionFile:
+    """The pairs of a table."""
+    columns = list(table.columns)
+    texts = reading.text_part([column for column in columns if table.columns[column] == "text"], table.name)
+    beside = Beside(None, ids, texts).among(columns, reading, table.name)
+    own = [parts.score, parts.outcome, *([] if parts.prediction is None else [parts.prediction])]
+    unit, said = _unit(table.head([parts.score])[parts.score], parts.score, table.name)
+
+    def blocks(count: int) -> Iterator[Block]:
+        start = 0
+        for rows in table.read(count, (), [*dict.fromkeys([*own, *beside.columns])]):
+            cells = [rows.cells(column) for column in own]
+            answers = cells[2] if parts.prediction is not None else None
+            scores = _scores(cells[0], unit, parts.score, table.name, start)
+            labels = outcomes(cells[1], answers, parts.outcome, table.name, start)
+            _, own_ids, own_texts = beside.of(rows)
+            yield Block(two_columns(scores), labels, own_ids, own_texts, **beside.about(rows))
+            start += len(scores)
+
+    why = [] if parts.why is None else [f"{table.name}: {parts.why}."]
+    return opened(table.name, table.num_rows, blocks, (*why, *said))
+
+
+def in_arrays(
+    shapes: Mapping[str, tuple[int, ...]], rows: Callable[[str, int], Iterator[Any]], name: str, reading: Reading
+) -> PredictionFile | None:
+    """The pairs in the named arrays of a file; None if it is no file of pairs."""
+    lines = [key for key, shape in shapes.items() if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)]
+    if any(len(shape) > 1 and shape[1] > 1 for shape in shapes.values()) and reading.score is None:
+        return None
+
+    def head(keys: Sequence[str]) -> dict[str, list[Any]]:
+        return {key: _listed(next(rows(key, HEAD), ())) for key in keys}
+
+    parts = found(lines, head, name, reading)
+    if parts is None:
+        return None
+    ids = roles.find(lines, "id")
+    beside = Beside(None, ids, None).among(list(shapes), reading, name)
+    unit, said = _unit(head([parts.score])[parts.score], parts.score, name)
+    num_rows = shapes[parts.score][0]
+    own = [key for key in (parts.score, parts.outcome, parts.prediction, ids) if key is not None]
+    for key in own:
+        if shapes[key][0] != num_rows:
+            raise SoftkinError(
+                f"{name}: `{key}` must have {num_rows} rows as `{parts.score}` has, got {shapes[key][0]}."
+            )
+
+    def blocks(count: int) -> Iterator[Block]:
+        start = 0
+        for columns in zip(*(rows(key, count) for key in own), strict=True):
+            cells = dict(zip(own, map(_listed, columns), strict=True))
+            answers = None if parts.prediction is None else cells[parts.prediction]
+            scores = _scores(cells[parts.score], unit, parts.score, name, start)
+            labels = outcomes(cells[parts.outcome], answers, parts.outcome, name, start)
+            more = beside.of_arrays(rows, start, count)
+            yield Block(two_columns(scores), labels, None if ids is None else cells[ids], **more)
+            start += len(scores)
+
+    why = [] if parts.why is None else [f"{name}: {parts.why}."]
+    return opened(name, num_rows, blocks, (*why, *said))
+
+
+def _listed(array: Any) -> list[Any]:
+    return list(np.asarray(array).reshape(-1).tolist())
+
+
+def opened(
+    name: str, num_rows: int | None, blocks: Callable[[int], Iterator[Block]], assumed: Sequence[str]
+) -> PredictionFile:
+    """A file of pairs, from its blocks."""
+    return PredictionFile(name, "probs", 2, num_rows, blocks, list(CLASS_NAMES), assumed=tuple(assumed), are_pairs=True)
+
+
+def two_columns(scores: Tensor) -> Tensor:
+    """(n, 2): wrong and right."""
+    return torch.stack([1 - scores, scores], dim=1)
+
+
+def _unit(cells: Sequence[Any], column: str, name: str) -> tuple[str, list[str]]:
+    """Whether scores are probabilities, percent or logarithms, from the first of them, and the sentence about it."""
+    numbers = [value for cell in cells if (value := _number(cell)) is not None]
+    if not numbers:
+        return "probability", []
+    if roles.plain(column) in LOGARITHMS or (min(numbers) < 0 and max(numbers) <= 0):
+        return "logarithm", [f"{name}: `{column}` is read as logarithms of probabilities, since none is above 0."]
+    if max(numbers) > 1 and min(numbers) >= 0 and max(numbers) <= 100:
+        return "percent", [f"{name}: `{column}` is read as percent, since it goes up to {max(numbers):g}."]
+    return "probability", []
+
+
+def _number(cell: Any) -> float | None:
+    text = cell.strip() if isinstance(cell, str) else cell
+    is_percent = isinstance(text, str) and text.endswith("%")
+    try:
+        value = float(text[:-1]) / 100 if is_percent else float(text)
+    except (TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _scores(cells: Sequence[Any], unit: str, column: str, name: str, start: int) -> Tensor:
+    """(n,) confidences from 0 to 1."""
+    values = []
+    for row, cell in enumerate(cells, start + 1):
+        value = _number(cell)
+        if value is None:
+            raise SoftkinError(f"{name}, row {row}: `{column}` must hold a confidence in each row, got {cell!r}.")
+        value = value / 100 if unit == "percent" else math.exp(min(value, 1.0)) if unit == "logarithm" else value
+        if not 0 <= value <= 1:
+            limits = {"percent": "from 0 to 100", "logarithm": "at most 0"}.get(unit, "from 0 to 1")
+            raise SoftkinError(f"{name}, row {row}: `{column}` must be {limits}, got {cell}.")
+        values.append(value)
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def outcomes(cells: Sequence[Any], answers: Sequence[Any] | None, column: str, name: str, start: int = 0) -> Tensor:
+    """(n,) 1 where a pair is right; ``answers`` are right where they are the same as the cells."""
+    if answers is not None:
+        same = [roles.spelling(cell) == roles.spelling(answer) for cell, answer in zip(cells, answers, strict=True)]
+        return torch.tensor(same, dtype=torch.int64)
+    known = {cell: WORDS.get(roles.spelling(cell)) for cell in set(cells)}
+    found = [known[cell] for cell in cells]
+    if None in found:
+        place = found.index(None)
+        raise SoftkinError(
+            f"{name}, row {start + place + 1}: `{column}` must say whether the answer was right, 0 or 1, got "
+            f"{cells[place]!r}."
+        )
+    return torch.tensor(found, dtype=torch.int64)

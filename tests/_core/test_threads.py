@@ -1,0 +1,73 @@
+"""Blocks with fewer threads: nested, in several threads at once, and put back also after an error."""
+
+import threading
+
+import pytest
+import torch
+
+from softkin import calibrators, metrics
+from softkin._core import threads
+
+
+@pytest.fixture(autouse=True)
+def four_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_the_least_of_open_blocks_counts_and_the_setting_comes_back():
+    with threads.at_most(3):
+        assert torch.get_num_threads() == 3
+        with threads.at_most(1):
+            assert torch.get_num_threads() == 1
+            with threads.at_most(2):
+                assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 3
+    assert torch.get_num_threads() == 4
+    with threads.at_most(9):
+        assert torch.get_num_threads() == 4
+    with threads.halved(), threads.halved():
+        assert torch.get_num_threads() == 2
+    with pytest.raises(KeyError), threads.at_most(1):
+        raise KeyError
+    assert torch.get_num_threads() == 4
+
+
+def test_blocks_of_several_threads_overlap():
+    inside, leave = threading.Barrier(3), threading.Event()
+
+    def work():
+        with threads.at_most(1):
+            inside.wait()
+            leave.wait()
+
+    workers = [threading.Thread(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    inside.wait()
+    with threads.at_most(2):
+        assert threads._asked.count(1) == 2
+    leave.set()
+    for worker in workers:
+        worker.join()
+    assert not threads._asked
+    torch.set_num_threads(4)
+
+
+def test_small_work_runs_on_one_thread_and_large_work_on_all(monkeypatch):
+    seen = []
+    monkeypatch.setattr(metrics.catalogue, "answer", lambda *_: seen.append(torch.get_num_threads()) or 0.0)
+    p, y = torch.full((1000, 4), 0.25), torch.zeros(1000, dtype=torch.int64)
+    metrics.accuracy(p, y)
+    monkeypatch.setattr(threads, "SMALL", 100)
+    metrics.accuracy(p, y)
+    assert seen == [1, 4]
+    fit = calibrators.TemperatureScaling.fit_rows
+    monkeypatch.setattr(
+        calibrators.TemperatureScaling, "fit_rows", lambda *a: seen.append(torch.get_num_threads()) or fit(*a)
+    )
+    calibrators.TemperatureScaling().fit(torch.randn(10, 4), y[:10])
+    assert seen[2:] == [1]
+    assert torch.get_num_threads() == 4

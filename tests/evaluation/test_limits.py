@@ -1,0 +1,150 @@
+"""Limits on a model's numbers: when they count as broken, how they are written, and what pytest and build servers see."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import softkin
+from command_line import run
+from places import EXAMPLES
+from softkin import evaluation, metrics, predictions
+from softkin.evaluation.limits import Limit, limits_of
+from softkin.metrics.catalogue import METRICS
+from softkin.metrics.measurement import Measured
+
+TEST = EXAMPLES / "digits-test.npz"
+NUMBERS = st.floats(-1, 1, allow_nan=False)
+
+
+@given(low=NUMBERS, width=st.floats(0, 1), bound=st.floats(0, 1))
+def test_a_limit_is_broken_if_no_number_of_the_interval_keeps_it(low, width, bound):
+    measured = Measured(low + width / 2, low, low + width, 0.95)
+    inside = {
+        "max": (-np.inf, bound),
+        "min": (bound, np.inf),
+        "within": (-bound, bound),
+    }
+    for kind, (least, most) in inside.items():
+        limit = Limit(METRICS["signed_gap"], kind, bound)
+        meets = low <= most and low + width >= least
+        lies_within = low >= least and low + width <= most
+        assert limit.broken(measured) is (not meets)
+        assert limit.broken(measured, strict=True) is (not lies_within)
+
+
+def test_numbers_are_those_of_evaluate():
+    checked = softkin.check(TEST, max={"ece_hist": 0.1, "gap": "8%", "nll": 1}, min={"accuracy": "80%"})
+    expected = evaluation.evaluate(predictions.load(TEST))["metrics"]
+    assert [outcome.limit.metric.key for outcome in checked.outcomes] == ["ece_hist", "signed_gap", "nll", "accuracy"]
+    for outcome in checked.outcomes:
+        assert outcome.measured.to_dict() == expected[outcome.limit.metric.key]
+    loaded = predictions.load(TEST)
+    again = softkin.check(loaded, max={"ece_hist": 0.1})
+    assert again.outcomes[0].measured.to_dict() == expected["ece_hist"]
+    arrays = softkin.check(loaded.probabilities, loaded.labels, max={"ece_hist": 0.1})
+    assert arrays.outcomes[0].measured.interval == metrics.ece_hist(
+        loaded.probabilities, loaded.labels, confidence=0.95
+    )
+
+
+def test_a_check_is_true_in_pytest_and_says_why_it_is_false():
+    p, y = torch.tensor([[0.9, 0.1]]).expand(1000, 2), torch.tensor([0] * 900 + [1] * 100)
+    assert softkin.check(p, y, max={"gap": "1%"})
+    broken = softkin.check(p, 1 - y, max={"gap": "1%"}, min={"accuracy": "5%"})
+    assert not broken
+    assert "1 of 2 limits is broken" in repr(broken)
+    assert "✗ confidence − accuracy: 80 %" in repr(broken)
+    assert "✓ accuracy: 10 %" in repr(broken)
+    assert not softkin.check(p, y, min={"accuracy": "89.9%"}, strict=True)
+    assert softkin.check(p, y, min={"accuracy": "85%"}, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("5%", 0.05), (0.05, 0.05), ("0.05", 0.05), (5, 0.05), ("5 %", 0.05), ("100%", 1.0), (0, 0.0)],
+)
+def test_shares_may_be_written_in_percent(written, meant):
+    assert limits_of({"ece": written}, {})[0].bound == pytest.approx(meant)
+
+
+@pytest.mark.parametrize(
+    ("most", "least", "words"),
+    [
+        ({"ece": 1}, {}, "can be read as 1% or 100%"),
+        ({"ece": "five"}, {}, "must be a number such as 5%"),
+        ({"nll": "5%"}, {}, "must be a plain number"),
+        ({"gap": -0.03}, {}, "must not be negative"),
+        ({"acuracy": 0.5}, {}, "did you mean 'accuracy'"),
+        ({}, {}, "at least one limit"),
+    ],
+)
+def test_limits_that_cannot_be_meant(most, least, words):
+    with pytest.raises(ValueError, match=words):
+        limits_of(most, least)
+
+
+def test_a_signed_metric_with_both_limits_has_two_sides_of_its_own():
+    most, least = limits_of({"gap": 0.05}, {"gap": -0.01})
+    assert (most.kind, least.kind) == ("max", "min")
+    assert limits_of({"signed_gap": 0.05}, {})[0].kind == "within"
+
+
+def test_an_undefined_number_keeps_no_limit():
+    assert Limit(METRICS["aurc"], "max", 1.0).broken(Measured(float("nan")))
+
+
+def test_command_exit_codes_and_files(capsys, tmp_path):
+    code, output, _ = run(capsys, "check", TEST, "--max", "ece=10%", "--min", "accuracy=80%")
+    assert code == 0
+    assert output.splitlines()[0] == "digits-test.npz: 797 samples, 95 % intervals: no limit is broken"
+    junit, plain = tmp_path / "j.xml", tmp_path / "o.json"
+    code, output, _ = run(
+        capsys, "check", TEST, "--max", "ece=10%", "--max", "gap=2", "--junit", junit, "--output", plain
+    )
+    assert code == 1
+    suite = ET.parse(junit).getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert suite[1][0].get("message").startswith("✗ confidence − accuracy: 7.54 %")
+    limits = json.loads(plain.read_text())["limits"]
+    assert [limit["kept"] for limit in limits] == [True, False]
+    code, output, _ = run(capsys, "check", TEST, "--max", "ece=8%", "--strict", "--confidence", "90%", "--json")
+    assert (code, json.loads(output)["confidence"]) == (1, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "at least one limit is needed"),
+        (("--max", "ece"), "METRIC=NUMBER"),
+        (("--max", "ece=5%", "--max", "ece=6%"), "twice"),
+        (("--max", "ece=5%", "--confidence", "95"), "--confidence must be between"),
+    ],
+)
+def test_wrong_usage(capsys, options, words):
+    code, _, errors = run(capsys, "check", TEST, *options)
+    assert code == 2
+    assert words in errors
+
+
+def test_hostile_names_stay_text(tmp_path):
+    loaded = predictions.load(TEST)
+    from dataclasses import replace
+
+    checked = softkin.check(replace(loaded, name='<b>"\x1b[31m&'), max={"ece": "1%"})
+    root = ET.fromstring(checked.to_junit())
+    assert root[0][0].get("classname") == '<b>"�[31m&'
+
+
+def test_limits_of_pairs():
+    rng = np.random.default_rng(0)
+    s = rng.random(500)
+    right = rng.random(500) < s
+    read = predictions.Predictions.from_probabilities(np.stack([1 - s, s], 1), right.astype(int), are_pairs=True)
+    for checked in (softkin.check(read, max={"ece_hist": 0.2}), softkin.check(s, right, max={"ece_hist": 0.2})):
+        assert checked.passed
+        assert checked.outcomes[0].measured.value == pytest.approx(metrics.ece_hist(s, right))

@@ -1,0 +1,424 @@
+"""Small files as people have them, each with the reading that a person expects: these tables are the tests.
+
+A file of three classes holds ``PROBS`` or ``LOGITS`` of cat, dog and owl beside ``TRUTH``; one of two classes holds
+``POSITIVE``, the probability that ``YES`` is true. What a reading assumed is said in words that the table names.
+"""
+
+import gzip
+import io
+import json
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+from pyarrow import feather
+
+from data_files import xlsx
+from places import ROOT
+from softkin import SoftkinError, predictions
+from softkin.predictions import Assumption, inference
+
+N = 24
+NAMES = ["cat", "dog", "owl"]
+LOGITS = np.random.default_rng(5).normal(size=(N, 3)).round(4) * 2
+PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+TRUTH = [int(k) if j % 4 else int((k + 1) % 3) for j, k in enumerate(PROBS.argmax(axis=1))]
+CALLED = [NAMES[k] for k in TRUTH]
+POSITIVE = (1 / (1 + np.exp(-LOGITS[:, 0]))).round(4)
+YES = [int(p > 0.5) if j % 4 else int(p <= 0.5) for j, p in enumerate(POSITIVE)]
+AGE = [20 + 7 * j % 41 for j in range(N)]
+Columns = dict[str, list[Any]]
+
+
+def text(columns: Columns, separator: str = ",", *, header: bool = True, quote: bool = False, line: str = "\n") -> str:
+    """A table of separated values."""
+    rows = [list(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    rows = [list(columns), *rows] if header else rows
+    rows = [[f'"{cell}"' if quote else cell for cell in row] for row in rows]
+    return line.join(separator.join(row) for row in rows) + line
+
+
+def scores(values: Any = PROBS, name: str = "{}", form: str = "{:.6f}", names: list[Any] = NAMES) -> Columns:
+    """A column for each class, as text."""
+    return {name.format(known): [form.format(value) for value in values[:, k]] for k, known in enumerate(names)}
+
+
+def comma(columns: Columns) -> Columns:
+    return {name: [str(cell).replace(".", ",") for cell in cells] for name, cells in columns.items()}
+
+
+def frame(columns: Columns) -> pd.DataFrame:
+    return pd.DataFrame(columns)
+
+
+def numbers(values: Any = PROBS, name: str = "{}") -> Columns:
+    """A column for each class, as numbers."""
+    return {name.format(known): values[:, k].tolist() for k, known in enumerate(NAMES)}
+
+
+def written(write: Callable[[Any], Any]) -> bytes:
+    """What a function writes into a file."""
+    buffer = io.BytesIO()
+    write(buffer)
+    return buffer.getvalue()
+
+
+def arrow_table() -> pa.Table:
+    return pa.table(numbers() | {"label": pa.array(CALLED, pa.string_view())})
+
+
+def streamed(file: Any) -> None:
+    table = arrow_table()
+    with pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file, the options that a person types, and what is expected of the reading."""
+
+    what: str
+    name: str
+    content: Any
+    """Text, bytes, or the contents of several files by name; the reading is of ``name``"""
+    options: dict[str, Any] = field(default_factory=dict)
+    says: str = ""
+    """A part of the sentences about what was assumed"""
+    names: list[str] | None = None
+    """The class names that are expected if not those of the data"""
+    off: float = 1e-5
+    """How far the probabilities may be off, because the file was rounded"""
+
+
+def csv(what: str, columns: Columns, says: str = "", name: str = "a.csv", **more: Any) -> Case:
+    about = {key: more.pop(key) for key in ("options", "names", "off") if key in more}
+    return Case(what, name, text(columns, **more), says=says, **about)
+
+
+LABEL = {"label": CALLED}
+NUMBER = {"label": TRUTH}
+BARE = ["0", "1", "2"]
+PLAIN = scores() | LABEL
+
+THREE = [
+    # Where the labels are, and how they are written
+    csv("labels last", PLAIN, "read as probabilities, since rows sum to 1"),
+    csv("labels first", LABEL | scores(), "probabilities"),
+    csv("labels as numbers", scores() | NUMBER),
+    csv("labels from 1", scores() | {"label": [k + 1 for k in TRUTH]}, "counted from 1"),
+    csv("labels as floats", scores() | {"label": [f"{k}.0" for k in TRUTH]}),
+    csv("labels in capitals", scores() | {"label": [name.upper() for name in CALLED]}, "in any spelling"),
+    csv("labels with blanks", scores() | {"label": [f" {name} " for name in CALLED]}),
+    csv("classes with capitals", scores(name="{}", names=["Cat", "Dog", "Owl"]) | LABEL, names=["Cat", "Dog", "Owl"]),
+    csv("labels with underscores for blanks", scores(names=["big cat", "dog", "owl"])
+        | {"label": [{"cat": "big_cat"}.get(name, name) for name in CALLED]}, names=["big cat", "dog", "owl"]),
+    *(csv(f"labels called {name}", scores() | {name: CALLED}) for name in
+      ("y", "y_true", "target", "class", "truth", "ground_truth", "Ground Truth", "intent", "category", "gold",
+       "actual", "true_label", "Label", "LABEL", "expected", "correct_label", "actual_class", "answer")),
+    csv("labels under a word of another language", scores() | {"Klasse": CALLED}, "`Klasse` is read as the labels"),
+    csv("labels and predictions in words", scores() | {"y_true": CALLED, "y_pred": CALLED[::-1]}, "left out: y_pred"),
+    csv("predictions before labels", {"predicted": CALLED[::-1], "actual": CALLED} | scores(), "left out: predicted"),
+    csv("two columns of class names, one called a guess", scores() | {"guess": CALLED[::-1], "truth": CALLED},
+        "left out: guess"),
+    # What the columns of classes are called
+    *(csv(f"classes as {prefix}", scores(name=prefix) | LABEL) for prefix in
+      ("prob_{}", "probs_{}", "p_{}", "proba_{}", "probability_{}", "Prob_{}", "prob.{}", "prob {}", "P({})", "p({})",
+       "score_{}", "conf_{}", "confidence_{}", "softmax_{}", "pred_{}", "prediction_{}", "y_prob_{}", "y_proba_{}",
+       "y_pred_{}", "class_{}", "{}_prob", "{}_proba", "{}_score", "{} (prob)")),
+    *(csv(f"logits as {prefix}", scores(LOGITS, prefix, "{:.4f}") | LABEL) for prefix in
+      ("logit_{}", "logits_{}", "{}_logit", "score_{}", "output_{}", "z_{}", "{}")),
+    *(csv(f"numbered classes as {prefix}", scores(name=prefix, names=[0, 1, 2]) | NUMBER, names=BARE) for prefix in
+      ("{}", "prob_{}", "prob{}", "p{}", "proba_{}", "p_{}", "probs[{}]", "y_prob_{}", "class_{}", "Class {}")),
+    csv("numbered classes as class{}_prob", scores(name="class{}_prob", names=[0, 1, 2]) | NUMBER,
+        names=["class0", "class1", "class2"]),
+    *(csv(f"numbered classes with their letter as {prefix}", scores(name=prefix, names=[0, 1, 2]) | NUMBER,
+          names=[prefix.format(k) for k in range(3)]) for prefix in ("c{}", "label{}")),
+    csv("numbered from 1", scores(name="prob_{}", names=[1, 2, 3]) | {"label": [k + 1 for k in TRUTH]},
+        names=["1", "2", "3"]),
+    # Other columns
+    csv("an id", {"id": [*range(N)]} | PLAIN),
+    csv("an id of letters", {"uuid": [f"x{j}" for j in range(N)]} | PLAIN),
+    csv("the index that pandas writes", {"": [*range(N)]} | PLAIN),
+    csv("the index after another reading", {"Unnamed: 0": [*range(N)]} | PLAIN),
+    csv("an index called so", {"index": [*range(N)]} | PLAIN),
+    csv("a customer and an age", {"customer_id": [*range(700, 700 + N)], "age": AGE} | PLAIN,
+        "left out: customer_id, age"),
+    csv("an age beside logits", {"age": AGE} | scores(LOGITS, form="{:.4f}") | LABEL, "left out: age"),
+    csv("predictions as numbers", PLAIN | {"prediction": TRUTH[::-1]}),
+    csv("a fold", PLAIN | {"fold": [j % 5 for j in range(N)]}),
+    csv("a constant", PLAIN | {"version": [3] * N}, "left out: version"),
+    csv("a date", {"date": ["2026-11-17"] * N} | PLAIN),
+    csv("the winning score", PLAIN | {"confidence": [f"{p:.6f}" for p in PROBS.max(axis=1)]}),
+    csv("the winning score under another name", PLAIN | {"max_prob": [f"{p:.6f}" for p in PROBS.max(axis=1)]}),
+    csv("whether it was right", PLAIN | {"correct": [j % 2 for j in range(N)]}),
+    csv("weights", PLAIN | {"weight": [1 + j / 7 for j in range(N)]}),
+    csv("an entropy", PLAIN | {"entropy": [f"{p.max() * 1.7:.6f}" for p in PROBS]}, "left out: entropy"),
+    csv("a margin before the classes", {"margin": [f"{p.max() / 3:.6f}" for p in PROBS]} | PLAIN, "left out: margin"),
+    csv("a text", {"text": [f"hello {j}" for j in range(N)]} | PLAIN),
+    csv("a file name", {"file": [f"img/{j}.png" for j in range(N)]} | PLAIN),
+    csv("logits and probabilities, asked for", scores(LOGITS, "logit_{}", "{:.4f}") | scores(name="prob_{}") | LABEL,
+        options={"kind": "probs"}),
+    # Numbers
+    csv("two decimals", scores(form="{:.2f}") | LABEL, "probabilities", off=0.02),
+    csv("three decimals", scores(form="{:.3f}") | LABEL, "probabilities", off=0.002),
+    csv("percent", scores(100 * PROBS, form="{:.4f}") | LABEL, "read as percent"),
+    csv("percent signs", scores(100 * PROBS, form="{:.4f}%") | LABEL, "read as probabilities"),
+    csv("log-probabilities", scores(np.log(PROBS)) | LABEL, "read as log-probabilities"),
+    csv("powers of ten", scores(form="{:.6e}") | LABEL),
+    csv("logits that are called so by the file", scores(LOGITS, form="{:.4f}") | LABEL, name="logits.csv"),
+    csv("logits without a name", scores(LOGITS, form="{:.4f}") | LABEL, "read as logits, since some are negative"),
+    csv("large logits with thousands", scores(LOGITS + 1200, form='"{:,.4f}"') | LABEL, "logits"),
+    # Separators, marks and encodings
+    csv("semicolons", PLAIN, separator=";"),
+    csv("tabs in .csv", PLAIN, separator="\t"),
+    csv("tabs in .tsv", PLAIN, separator="\t", name="a.tsv"),
+    csv("bars", PLAIN, separator="|"),
+    csv("blanks after commas", PLAIN, separator=", "),
+    csv("a .txt of commas", PLAIN, name="a.txt"),
+    csv("a .txt of tabs", PLAIN, separator="\t", name="a.txt"),
+    csv("a .dat of semicolons", PLAIN, separator=";", name="a.dat"),
+    csv("decimal commas with semicolons", comma(scores()) | LABEL, separator=";"),
+    csv("decimal commas with tabs", comma(scores()) | LABEL, separator="\t"),
+    csv("decimal commas in quotes", comma(scores()) | LABEL, quote=True),
+    csv("everything in quotes", PLAIN, quote=True),
+    csv("lines of Windows", PLAIN, line="\r\n"),
+    Case("a byte-order mark", "a.csv", text(PLAIN).encode("utf-8-sig")),
+    Case("UTF-16", "a.csv", text(PLAIN).encode("utf-16")),
+    Case("Latin-1", "a.csv", text(scores(names=["Käse", "dog", "owl"]) | {"label": [
+        {"cat": "Käse"}.get(name, name) for name in CALLED]}).encode("latin-1"), names=["Käse", "dog", "owl"],
+        says="as Windows-1252"),
+    Case("packed", "a.csv.gz", gzip.compress(text(PLAIN).encode())),
+    Case("packed tabs", "a.tsv.gz", gzip.compress(text(PLAIN, "\t").encode())),
+    Case("empty lines at both ends", "a.csv", "\n" + text(PLAIN) + "\n\n"),
+    Case("a remark above the header", "a.csv", "# made by train.py\n" + text(PLAIN)),
+    Case("the separator of Excel above the header", "a.csv", "sep=;\n" + text(PLAIN, ";")),
+    Case("a comma at the end of each line", "a.csv", text(PLAIN).replace("\n", ",\n")),
+    Case("blanks around names", "a.csv", text(PLAIN).replace("cat,dog,owl,label", " cat , dog , owl , label ")),
+    # No header
+    csv("no header, labels last", scores() | NUMBER, "has no header", header=False, names=[]),
+    csv("no header, labels first", NUMBER | scores(), "has no header", header=False, names=[]),
+    csv("no header, labels from 1", {"label": [k + 1 for k in TRUTH]} | scores(), "counted from 1", header=False, names=[]),
+    csv("no header, logits", NUMBER | scores(LOGITS, form="{:.4f}"), "column 1 is read as the labels", header=False, names=[]),
+    csv("no header, an index and labels", {"i": [*range(N)]} | scores() | NUMBER, "has no header", header=False, names=[]),
+    Case("no header, labels elsewhere", "a.csv", {"a.csv": text(scores(), header=False), "y.txt": "\n".join(map(str, TRUTH))},
+         {"labels": "y.txt"}, "has no header", names=[]),
+    Case("no header, names elsewhere", "a.csv", {"a.csv": text(scores() | LABEL, header=False), "names.txt": "\n".join(NAMES)},
+         {"class_names": "names.txt"}, "has no header"),
+    # Options
+    csv("columns of classes by name", {"a": AGE, "b": AGE} | scores(LOGITS, form="{:.4f}") | LABEL,
+        options={"class_columns": NAMES}),
+    csv("columns to leave out", {"noise": [j / 7 for j in range(N)]} | scores(LOGITS, form="{:.4f}") | NUMBER,
+        options={"ignore_columns": ["noise"]}),
+    csv("a column of labels by name", scores() | {"tag": TRUTH}, options={"label_column": "tag"}),
+    Case("labels in a text file", "a.csv", {"a.csv": text(scores()), "y.txt": "\n".join(CALLED)}, {"labels": "y.txt"}),
+    Case("labels in a table", "a.csv", {"a.csv": text(scores()), "y.csv": text({"id": [*range(N)]} | LABEL)},
+         {"labels": "y.csv"}),
+    Case("labels in a list of JSON", "a.csv", {"a.csv": text(scores()), "y.json": json.dumps(CALLED)}, {"labels": "y.json"}),
+    # Arrays
+    Case("npz of logits", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, labels=TRUTH)), names=[]),
+    Case("npz of y_prob and y_true", "a.npz", written(lambda f: np.savez(f, y_prob=PROBS, y_true=TRUTH)), names=[]),
+    Case("npz of preds and targets", "a.npz", written(lambda f: np.savez(f, preds=PROBS, targets=TRUTH)), names=[]),
+    Case("npz without names", "a.npz", written(lambda f: np.savez(f, PROBS, TRUTH)), says="`arr_1` is read as the labels", names=[]),
+    Case("npz of labels as a column", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, labels=np.array(TRUTH)[:, None])), names=[]),
+    Case("npz of labels as floats", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, labels=np.array(TRUTH, float))), names=[]),
+    Case("npz of labels as names", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, labels=CALLED, class_names=NAMES))),
+    Case("npz of labels as names in the order of letters", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, labels=CALLED)),
+         says="in alphabetical order"),
+    Case("npz of names called classes", "a.npz", written(lambda f: np.savez(f, probs=PROBS, labels=TRUTH, classes=NAMES))),
+    Case("npz of features too", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, y=TRUTH, features=np.ones((N, 9)))), names=[]),
+    Case("npz in half precision", "a.npz", written(lambda f: np.savez(f, logits=LOGITS.astype("f2"), y=TRUTH)), names=[], off=0.002),
+    Case("npy pair", "logits.npy", {"logits.npy": written(lambda f: np.save(f, LOGITS)), "labels.npy": written(lambda f: np.save(f, TRUTH))}, names=[]),
+    Case("npy pair of a test set", "test_probs.npy", {"test_probs.npy": written(lambda f: np.save(f, PROBS)),
+         "test_labels.npy": written(lambda f: np.save(f, TRUTH))}, names=[]),
+    Case("npy pair called y", "y_prob.npy", {"y_prob.npy": written(lambda f: np.save(f, PROBS)), "y_true.npy": written(lambda f: np.save(f, TRUTH))}, names=[]),
+    Case("npy of any name", "out.npy", {"out.npy": written(lambda f: np.save(f, LOGITS)), "truth.npy": written(lambda f: np.save(f, TRUTH))},
+         {"labels": "truth.npy"}, "read as logits", names=[]),
+    Case("pt of a dictionary", "a.pt", written(lambda f: torch.save({"logits": torch.tensor(LOGITS), "labels": torch.tensor(TRUTH)}, f)), names=[]),
+    Case("pth of outputs and targets", "a.pth", written(lambda f: torch.save({"outputs": torch.tensor(LOGITS), "targets": torch.tensor(TRUTH)}, f)), names=[]),
+    Case("pt of a pair", "a.pt", written(lambda f: torch.save((torch.tensor(PROBS), torch.tensor(TRUTH)), f)), names=[], says="probabilities"),
+    Case("pt with names", "a.pt", written(lambda f: torch.save({"probs": torch.tensor(PROBS), "y": torch.tensor(TRUTH), "class_names": NAMES}, f))),
+    Case("pt alone", "logits.pt", {"logits.pt": written(lambda f: torch.save(torch.tensor(LOGITS), f)),
+         "labels.pt": written(lambda f: torch.save(torch.tensor(TRUTH), f))}, {"labels": "labels.pt"}, names=[]),
+    Case("pt with its labels beside it", "logits.pt", {"logits.pt": written(lambda f: torch.save(torch.tensor(LOGITS), f)),
+         "labels.pt": written(lambda f: torch.save(torch.tensor(TRUTH), f))}, names=[]),
+    # Objects
+    Case("lines of lists", "a.jsonl", "\n".join(json.dumps({"probs": p, "label": k}) for p, k in zip(PROBS.tolist(), TRUTH, strict=True)), names=[]),
+    Case("lines of numbers by name", "a.jsonl", "\n".join(json.dumps({"probs": dict(zip(NAMES, p, strict=True)), "label": k}) for p, k in zip(PROBS.tolist(), CALLED, strict=True))),
+    Case("lines of columns", "a.jsonl", frame(numbers() | LABEL).to_json(orient="records", lines=True)),
+    Case("an array of objects", "a.json", frame(numbers() | LABEL).to_json(orient="records")),
+    Case("an object of columns", "a.json", json.dumps(numbers() | LABEL)),
+    Case("an object of pandas", "a.json", frame(numbers() | LABEL).to_json()),
+    Case("an object of pandas, split", "a.json", frame(numbers() | LABEL).to_json(orient="split")),
+    Case("an object of pandas, by index", "a.json", frame(numbers() | LABEL).to_json(orient="index")),
+    Case("answers of a pipeline", "a.jsonl", "\n".join(json.dumps({"truth": k, "scores": [
+        {"label": name, "score": q} for name, q in sorted(zip(NAMES, p, strict=True), key=lambda pair: -pair[1])]}) for p, k in zip(PROBS.tolist(), CALLED, strict=True))),
+    # Tables in binary formats
+    Case("parquet", "a.parquet", frame(numbers() | LABEL).to_parquet()),
+    Case("parquet with an index", "a.parquet", frame(numbers() | LABEL).set_index(pd.Index(range(5, 5 + N))).to_parquet()),
+    Case("parquet of lists", "a.parquet", frame({"probs": PROBS.tolist()} | NUMBER).to_parquet(), names=[]),
+    Case("parquet of categories", "a.parquet", frame(numbers()).assign(label=pd.Categorical(CALLED)).to_parquet()),
+    Case("parquet in float32", "a.parquet", frame(numbers(PROBS.astype("f4"))).assign(label=TRUTH).to_parquet()),
+    Case("feather", "a.feather", written(frame(numbers() | LABEL).to_feather)),
+    Case("arrow as polars writes it", "a.arrow", written(lambda f: feather.write_feather(arrow_table(), f))),
+    Case("a stream of arrow", "a.arrow", written(streamed)),
+    Case("arrow", "a.arrow", written(frame(numbers() | LABEL).to_feather)),
+    Case("Excel", "a.xlsx", xlsx(numbers() | LABEL)),
+    Case("Excel with texts in place", "a.xlsx", xlsx(LABEL | numbers(), shared=False)),
+    Case("Excel with an index and an age", "a.xlsx", xlsx({"id": [*range(N)], "age": AGE} | numbers() | LABEL), says="left out: age"),
+    # Several files
+    Case("a folder of shards", "parts", {"parts/1.csv": text({k: v[:9] for k, v in PLAIN.items()}), "parts/2.csv": text({k: v[9:] for k, v in PLAIN.items()})}),
+    Case("shards with columns in another order", "parts", {"parts/1.csv": text({k: v[:9] for k, v in PLAIN.items()}),
+         "parts/2.csv": text({k: v[9:] for k, v in reversed(PLAIN.items())})}, says="in another order"),
+]  # fmt: skip
+
+
+def binary(
+    what: str, columns: Columns, says: str = "", names: list[str] | None = None, name: str = "a.csv", **options: Any
+) -> Case:
+    return Case(what, name, text(columns), options, says, names=names)
+
+
+def called(no: Any, yes: Any) -> list[Any]:
+    return [yes if k else no for k in YES]
+
+
+P = POSITIVE.tolist()
+ODDS = LOGITS[:, 0].tolist()
+TWO = [
+    *(binary(f"{label},{score}", {label: YES, score: P}, "the score of class 1") for label, score in (
+        ("y_true", "y_prob"), ("y_true", "y_score"), ("label", "score"), ("label", "prob"), ("label", "probability"),
+        ("target", "prediction"), ("y_true", "y_pred"), ("y", "p"), ("Label", "Prob"), ("actual", "predicted"),
+        ("churn", "churn_probability"), ("diagnosis", "risk"), ("y_true", "y_pred_proba"), ("label", "prob_1"),
+        ("y", "yhat"))),
+    binary("a score before the labels", {"y_prob": P, "y_true": YES}, "the score of class 1"),
+    binary("an id too", {"id": [*range(N)], "target": YES, "pred": P}, "the score of class 1"),
+    binary("answers of a threshold too", {"y_true": YES, "y_pred": [int(p > 0.5) for p in P], "y_prob": P}, "`y_prob` is read"),
+    binary("an age too", {"age": AGE, "y_true": YES, "y_prob": P}, "`y_prob` is read"),
+    binary("log-odds", {"y_true": YES, "y_score": ODDS}, "log-odds"),
+    binary("labels as floats", {"y_true": [float(k) for k in YES], "y_prob": P}, "the score of class 1"),
+    binary("truth values", {"y_true": called("False", "True"), "y_prob": P}, "the score of class True", ["False", "True"]),
+    binary("small truth values", {"y_true": called("false", "true"), "y_prob": P}, "the score of class true", ["false", "true"]),
+    binary("minus one", {"y_true": called(-1, 1), "y_prob": P}, "the score of class 1", ["-1", "1"]),
+    *(binary(f"{yes} or {no}", {"y_true": called(no, yes), "y_prob": P}, f"the score of class {yes}", [no, yes]) for no, yes in
+      (("no", "yes"), ("No", "Yes"), ("negative", "positive"), ("neg", "pos"), ("n", "y"), ("not spam", "spam"), ("good", "not good")[::-1],
+       ("F", "T"))),
+    binary("a score that names its class", {"label": called("ham", "spam"), "prob_spam": P}, "the score of class spam", ["ham", "spam"]),
+    binary("a score called after its class", {"label": called("ham", "spam"), "spam": P}, "the score of class spam", ["ham", "spam"]),
+    binary("a score for a stated class", {"label": called("ham", "spam"), "score": P}, names=["ham", "spam"], positive_class="spam"),
+    binary("two columns", {"prob_0": [1 - p for p in P], "prob_1": P, "label": YES}, names=["0", "1"]),
+    binary("two columns of words", {"P(no)": [1 - p for p in P], "P(yes)": P, "label": called("no", "yes")}, names=["no", "yes"]),
+    Case("no header", "a.csv", text({"y": YES, "p": P}, header=False), says="has no header"),
+    Case("npz of scores", "a.npz", written(lambda f: np.savez(f, y_prob=POSITIVE, y_true=YES)), says="the score of class 1"),
+    Case("npz of a column of scores", "a.npz", written(lambda f: np.savez(f, probs=POSITIVE[:, None], labels=YES)), says="the score of class 1"),
+    Case("npz of truth values", "a.npz", written(lambda f: np.savez(f, probs=POSITIVE, labels=np.array(YES, bool))), says="the score of class True", names=["False", "True"]),
+    Case("npy of scores", "probs.npy", {"probs.npy": written(lambda f: np.save(f, POSITIVE)), "labels.npy": written(lambda f: np.save(f, YES))},
+         says="the score of class 1"),
+    Case("lines of objects", "a.jsonl", "\n".join(json.dumps({"label": k, "score": p}) for k, p in zip(YES, P, strict=True)), says="the score of class 1"),
+    Case("lines of truth values", "a.jsonl", "\n".join(json.dumps({"label": bool(k), "score": p}) for k, p in zip(YES, P, strict=True)), says="the score of class True",
+         names=["False", "True"]),
+    Case("parquet of truth values", "a.parquet", frame({"label": np.array(YES, bool), "score": P}).to_parquet(), says="the score of class True",
+         names=["False", "True"]),
+    Case("Excel of truth values", "a.xlsx", xlsx({"label": [bool(k) for k in YES], "score": P}), says="the score of class True",
+         names=["False", "True"]),
+]  # fmt: skip
+
+REFUSED = [
+    ("two readings: ham or spam", "a.csv", text({"label": called("ham", "spam"), "score": P}), {},
+     r"--positive-class ham or --positive-class spam"),
+    ("a class that no label is", "a.csv", text({"label": called("ham", "spam"), "score": P}), {"positive_class": "nonsense"},
+     r"--positive-class must be ham or spam"),
+    ("a class that no number is", "a.csv", text({"label": YES, "score": P}), {"positive_class": "nonsense"}, "--positive-class must be"),
+    ("whole numbers from 0", "a.csv", text(scores(np.arange(3 * N).reshape(N, 3), form="{:.0f}") | NUMBER), {}, "--logits .* --probs"),
+    ("numbers from 0 to 1 that sum to anything", "a.csv", text(scores(PROBS[:, [0, 0, 1]], form="{:.5f}") | NUMBER), {}, "--logits .* --probs"),
+    ("ages that may be a class", "a.csv", text({"age": AGE} | scores(LOGITS, form="{:.4f}") | NUMBER), {},
+     "--class-columns, or .*--ignore-columns age"),
+    ("a column twice", "a.csv", text(PLAIN).replace("cat,dog", "cat,cat"), {}, "`cat` appears twice"),
+    ("an empty file", "a.csv", "", {}, "empty"),
+    ("a header alone", "a.csv", "cat,dog,owl,label\n", {}, "at least one row"),
+    ("a pickle", "a.pkl", b"\x80\x04K\x01.", {}, "pickle, which is never read.* numpy.savez"),
+    ("a model instead of its output", "a.pt", written(lambda f: torch.save(torch.nn.Linear(2, 2).state_dict(), f)), {}, "weights of a network"),
+    ("a missing score", "a.csv", text(PLAIN).replace(PLAIN["cat"][5], "", 1), {}, "`cat`.*empty"),
+    ("an unknown label", "a.csv", text(scores() | {"label": ["cow", *CALLED[1:]]}), {}, "row 0: the label must be .*, got 'cow'"),
+]  # fmt: skip
+
+
+def put(folder: Path, case: Case) -> Path:
+    """Write the files of a case."""
+    contents = case.content if isinstance(case.content, dict) else {case.name: case.content}
+    for name, content in contents.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder / case.name
+
+
+def loaded(folder: Path, case: Case) -> tuple[Any, str]:
+    """The predictions of a case, and the sentences about what was assumed."""
+    path = put(folder, case)
+    options = {
+        key: folder / value if key in ("labels", "class_names") else value for key, value in case.options.items()
+    }
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = predictions.load(path, **options)
+    assert all(issubclass(warning.category, Assumption) for warning in said), [str(warning.message) for warning in said]
+    return found, " ".join(str(warning.message) for warning in said)
+
+
+@pytest.mark.parametrize("case", THREE, ids=lambda case: case.what)
+def test_three_classes(tmp_path, case):
+    found, said = loaded(tmp_path, case)
+    expected = NAMES if case.names is None else case.names or None
+    assert found.class_names == expected
+    assert found.known_labels.tolist() == TRUTH
+    np.testing.assert_allclose(found.probabilities.numpy(), PROBS, atol=case.off)
+    assert case.says in said
+
+
+@pytest.mark.parametrize("case", TWO, ids=lambda case: case.what)
+def test_two_classes(tmp_path, case):
+    found, said = loaded(tmp_path, case)
+    assert found.class_names == (case.names or ["0", "1"])
+    assert found.known_labels.tolist() == YES
+    np.testing.assert_allclose(found.probabilities[:, 1].numpy(), POSITIVE, atol=1e-4)
+    assert case.says in said
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+@pytest.mark.parametrize(
+    ("name", "content", "options", "words"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
+)
+def test_what_cannot_be_known_is_refused(tmp_path, name, content, options, words):
+    (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(SoftkinError, match=words):
+        predictions.load(tmp_path / name, **options)
+
+
+def test_a_column_that_may_be_the_labels_is_named(tmp_path):
+    case = csv("labels under any name", scores() | {"tag": TRUTH})
+    found, said = loaded(tmp_path, case)
+    assert found.labels is None
+    assert "left out: tag (--class-columns overrules; a column of labels is named by --label-column)" in said
+
+
+def test_the_documentation_has_what_the_code_infers():
+    assert len(THREE) + len(TWO) + len(REFUSED) >= 240  # as the page says
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import files_page
+    finally:
+        sys.path.pop(0)
+    text = files_page.PAGE.read_text(encoding="utf-8")
+    assert files_page.page(text) == text, "run python scripts/files_page.py"
+    known = {f"--{field.name.replace('_', '-')}" for field in fields(predictions.Reading)} | {"--logits", "--probs"}
+    for *_, option in inference.INFERRED:
+        assert set(re.findall(r"--[a-z-]+", option)) <= known

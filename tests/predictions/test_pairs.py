@@ -1,0 +1,144 @@
+"""Files of pairs: a confidence, and whether it was right."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from softkin import SoftkinError, evaluation, metrics, predictions
+from softkin.predictions import Predictions
+
+SCORES = [0.9, 0.8, 0.35, 0.6, 0.2]
+RIGHT = [1, 1, 0, 0, 1]
+
+
+def table(columns):
+    rows = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    return "\n".join(rows) + "\n"
+
+
+READ = [
+    {"confidence": SCORES, "correct": RIGHT},
+    {"score": SCORES, "is_correct": ["True" if right else "False" for right in RIGHT]},
+    {"prob": SCORES, "outcome": RIGHT},
+    {"p": SCORES, "correct": ["yes" if right else "no" for right in RIGHT]},
+    {"id": range(5), "question": list("abcde"), "confidence": SCORES, "correct": RIGHT},
+    {"confidence": [f"{round(100 * score)}%" for score in SCORES], "correct": RIGHT},
+    {"confidence": [round(100 * score) for score in SCORES], "correct": RIGHT},
+    {"logprob": np.log(SCORES).tolist(), "correct": RIGHT},
+    {"confidence": SCORES, "label": RIGHT},
+    {"prediction": list("AABCD"), "label": list("AACAD"), "confidence": SCORES},
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*is read as (percent|logarithms)")
+@pytest.mark.parametrize("columns", READ, ids=lambda columns: " ".join(columns))
+def test_pairs_are_recognised_and_said(tmp_path, columns):
+    path = tmp_path / "judge.csv"
+    path.write_text(table(columns))
+    with pytest.warns(predictions.Assumption, match="is read as the confidence of pairs"):
+        read = predictions.load(path)
+    assert read.are_pairs
+    torch.testing.assert_close(read.probabilities[:, 1], torch.tensor(SCORES, dtype=torch.float64))
+    assert read.known_labels.tolist() == RIGHT
+
+
+def test_stated_columns_are_taken(tmp_path):
+    path = tmp_path / "judge.csv"
+    path.write_text(table({"judge": SCORES, "human": RIGHT, "confidence": [0.5] * 5}))
+    read = predictions.load(path, score="judge", outcome="human")
+    assert read.are_pairs
+    assert read.probabilities[:, 1].tolist() == SCORES
+    with pytest.raises(SoftkinError, match=r"has no `jugde` \(--score\); it has judge, human"):
+        predictions.load(path, score="jugde", outcome="human")
+    with pytest.raises(SoftkinError, match="must have a column of outcomes, named by --outcome"):
+        predictions.load(path, score="judge")
+
+
+def test_the_score_of_a_class_is_no_confidence(tmp_path):
+    path = tmp_path / "binary.csv"
+    path.write_text(table({"y_true": RIGHT, "y_prob": SCORES}))
+    with pytest.warns(predictions.Assumption, match="is read as the score of class 1"):
+        read = predictions.load(path)
+    assert not read.are_pairs
+    assert read.num_classes == 2
+    path.write_text(table({"confidence": SCORES, "correct": RIGHT}))
+    with pytest.warns(predictions.Assumption, match="are read as probabilities"):
+        assert not predictions.load(path, label_column="correct", positive_class="1").are_pairs
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"confidence": [0.9, ""], "correct": [1, 0]}, "row 2: `confidence` must hold a confidence in each row"),
+        ({"confidence": [0.9, -0.1], "correct": [1, 0]}, "row 2: `confidence` must be from 0 to 1, got -0.1"),
+        ({"confidence": [90, 101], "correct": [1, 0]}, "must be from 0 to 1"),
+    ],
+)
+def test_bad_pairs_get_one_sentence(tmp_path, columns, words):
+    path = tmp_path / "judge.csv"
+    path.write_text(table(columns))
+    with pytest.warns(predictions.Assumption), pytest.raises(SoftkinError, match=words):
+        predictions.load(path)
+
+
+def test_a_bad_outcome_far_down_is_found(tmp_path):
+    path = tmp_path / "judge.csv"
+    path.write_text(table({"confidence": [0.5] * 2000, "correct": [1] * 1999 + [7]}))
+    with (
+        pytest.warns(predictions.Assumption),
+        pytest.raises(SoftkinError, match="row 2000: `correct` must say whether"),
+    ):
+        predictions.load(path)
+
+
+def test_arrays_of_pairs(tmp_path):
+    np.savez(
+        tmp_path / "a.npz", confidence=SCORES, correct=np.array(RIGHT, bool), model=list("xxyyy"), w=[1, 2, 3, 4, 5]
+    )
+    with pytest.warns(predictions.Assumption, match="whether it was right"):
+        read = predictions.load(tmp_path / "a.npz", group="model", weight="w")
+    assert read.are_pairs
+    assert read.groups == list("xxyyy")
+    assert read.weights.tolist() == [1, 2, 3, 4, 5]
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join(json.dumps({"confidence": s, "correct": bool(r)}) for s, r in zip(SCORES, RIGHT, strict=True))
+    )
+    with pytest.warns(predictions.Assumption):
+        again = predictions.load(tmp_path / "a.jsonl")
+    assert torch.equal(again.probabilities, read.probabilities)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".csv"])
+@pytest.mark.filterwarnings("ignore::softkin._io.files.Assumption")
+def test_pairs_survive_a_file(tmp_path, suffix):
+    right = torch.tensor(RIGHT)
+    s = torch.tensor(SCORES, dtype=torch.float64)
+    pairs = Predictions.from_probabilities(torch.stack([1 - s, s], 1), right, are_pairs=True, weights=1 + s)
+    pairs.save(tmp_path / f"pairs{suffix}")
+    named = "weight" if suffix == ".csv" else "weights"
+    read = predictions.load(tmp_path / f"pairs{suffix}", weight=named)
+    assert read.are_pairs
+    assert torch.equal(read.probabilities, pairs.probabilities)
+    assert torch.equal(read.known_labels, right)
+    assert torch.equal(read.weights, 1 + s)
+
+
+@pytest.mark.filterwarnings("ignore::softkin._io.files.Assumption")
+@pytest.mark.parametrize("n", [300, 60_000])
+def test_an_evaluation_of_pairs_has_the_numbers_of_the_metrics(tmp_path, n):
+    rng = np.random.default_rng(0)
+    s = rng.random(n).round(4)
+    right = rng.random(n) < s**1.4
+    np.savez(tmp_path / "pairs.npz", confidence=s, correct=right)
+    data = evaluation.evaluate_file(tmp_path / "pairs.npz", resamples=200).data
+    assert data["kind"] == "pairs"
+    assert data["num_classes"] == 1
+    assert data["num_samples"] == n
+    for key in ("accuracy", "brier", "ece_hist", "signed_gap", "smooth_ece", "aurc", "confidence_auroc", "ece_kde"):
+        expected = getattr(metrics, key)(s, right)
+        assert data["metrics"][key]["value"] == pytest.approx(expected, rel=1e-6), key
+        assert data["metrics"][key]["low"] <= expected <= data["metrics"][key]["high"]
+    assert "pairs have one score a row" in data["metrics"]["ece_hist_output"]["absent"]
+    assert data["verdict"]["kind"] == "over"
