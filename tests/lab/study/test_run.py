@@ -360,6 +360,8 @@ def _command(folder):
             "one-hot,ts,we",
             "--seeds",
             "2",
+            "--alpha",
+            "0.1",
             "--beta",
             "1,4",
             "--max-per-class",
