@@ -576,7 +576,7 @@ CALLS = [
     (lambda: distances.from_words("cat"), "`class_names` must be a list of names, got the single text 'cat'"),
     (lambda: distances.from_words(["cat", "cat"]), "`class_names` must differ, but 'cat' appears at indices 0 and 1"),
     (lambda: distances.from_words(["cat"]), "`class_names` must name at least 2 classes, got 1"),
-    (lambda: distances.from_words(["cat", 3]), "`class_names` must hold text or lists of text, got 3 at index 1"),
+    (lambda: distances.from_words(["cat", 3.5]), "`class_names` must hold text or lists of text, got 3.5 at index 1"),
     (lambda: distances.from_features(np.full((4, 2), np.nan), LABELS), "`features` must be finite"),
     (
         lambda: distances.load("cut.safetensors", class_names=NAMES),

@@ -1,6 +1,7 @@
 """Blocks with fewer threads: nested, in several threads at once, and put back also after an error."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -54,6 +55,16 @@ def test_blocks_of_several_threads_overlap():
         worker.join()
     assert not threads._asked
     torch.set_num_threads(4)
+
+
+def test_evaluations_at_once_halve_the_threads_once():
+    def inside(_):
+        with threads.halved():
+            return torch.get_num_threads()
+
+    with threads.halved(), ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(inside, range(2))) == [2, 2]
+    assert torch.get_num_threads() == 4
 
 
 def test_small_work_runs_on_one_thread_and_large_work_on_all(monkeypatch):

@@ -310,7 +310,7 @@ def test_a_single_pair_shows_no_spread():
         ({"labels": None}, TypeError, "`labels` must be given with an array of images"),
         ({"labels": [0, 1]}, ValueError, "must be as many as the samples: got 2 for 60"),
         ({"labels": np.zeros((60, 2), dtype=int)}, ValueError, r"must have shape \(N,\).*argmax"),
-        ({"labels": np.zeros(60)}, TypeError, "must be integers from 0 to K−1, got torch.float64"),
+        ({"labels": np.full(60, 0.5)}, TypeError, "must be integers from 0 to K−1, got torch.float64"),
         ({"labels": np.array(["cat"] * 60)}, TypeError, "`labels` must hold numbers, got an array of <U3"),
         ({"labels": np.arange(60) % 4 - 1}, ValueError, "must be at least 0, got -1"),
         ({"num_classes": 3}, ValueError, "below the number of classes, 3, got 3; do the labels start at 1"),

@@ -40,11 +40,9 @@ def test_paired_comparisons(tmp_path, two, capsys):
     assert lines["accuracy"]["difference"] == 0
     assert lines["accuracy"]["significant"] is False
     _, output, _ = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--resamples", 200)
-    line = next(line for line in output.splitlines() if line.startswith("ECE of the prediction") and "a.npz" in line)
-    assert line.rstrip().endswith("b.npz")
-    assert "not significant" in next(
-        line for line in output.splitlines() if line.startswith("accuracy") and "a.npz" in line
-    )
+    compared = output[output.index("a.npz minus b.npz") :].splitlines()
+    assert next(line for line in compared if line.startswith("ECE of the prediction")).endswith("b.npz")
+    assert next(line for line in compared if line.startswith("accuracy")).endswith("not significant")
 
 
 @pytest.mark.parametrize(

@@ -5,44 +5,15 @@ import os
 import shlex
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
 
 from command_line import run
 from places import ROOT
 from softkin import cli
-from softkin.metrics import measurement
 
 EXAMPLE = ROOT / "examples" / "digits-test.npz"
-
-
-def test_blocks_that_halve_the_threads_halve_them_once():
-    before = torch.get_num_threads()
-    torch.set_num_threads(8)
-    try:
-        with measurement.halved_threads():
-            assert torch.get_num_threads() == 4
-            with ThreadPoolExecutor(2) as pool:  # as several evaluations at once would
-                inside = pool.map(lambda _: _threads_inside(), range(2))
-            assert list(inside) == [4, 4]
-            assert torch.get_num_threads() == 4
-        assert torch.get_num_threads() == 8
-        with pytest.raises(ZeroDivisionError), measurement.halved_threads():
-            1 / 0  # noqa: B018
-        assert torch.get_num_threads() == 8
-        torch.set_num_threads(1)
-        with measurement.halved_threads():
-            assert torch.get_num_threads() == 1
-    finally:
-        torch.set_num_threads(before)
-
-
-def _threads_inside():
-    with measurement.halved_threads():
-        return torch.get_num_threads()
 
 
 def test_help_and_examples(capsys, tmp_path, monkeypatch):
@@ -180,14 +151,3 @@ def test_what_stands_beside_the_page_is_seen_to_before_the_work(capsys, tmp_path
     assert (code, output) == (2, "")
     assert f"{beside} exists already with another content; add --force to overwrite it" in errors
     assert beside.read_text() == "mine"
-
-
-def test_threads_are_halved_once_however_many_blocks_are_open():
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(4)
-        with measurement.halved_threads(), measurement.halved_threads():
-            assert torch.get_num_threads() == 2
-        assert torch.get_num_threads() == 4
-    finally:
-        torch.set_num_threads(before)

@@ -6,6 +6,7 @@ import torch
 
 import metrics_twins as twins
 from softkin import metrics
+from softkin.predictions import Assumption
 
 ERRORS = [
     metrics.ece_hist,
@@ -71,8 +72,10 @@ def test_bad_input_gets_one_sentence(p, y, error, words):
 def test_rows_may_miss_1_by_rounding_only():
     p = torch.tensor([[0.9, 0.1005], [0.5, 0.5]])
     metrics.ece_hist(p, [0, 1])
-    with pytest.raises(ValueError, match="row 0 sums to 1.01"):
+    with pytest.warns(Assumption, match="were rounded: .* row 0, which sums to 1.01"):
         metrics.ece_hist(torch.tensor([[0.9, 0.11], [0.5, 0.5]]), [0, 1])
+    with pytest.raises(ValueError, match="row 0 sums to 1.0123"):
+        metrics.ece_hist(torch.tensor([[0.912345, 0.1], [0.5, 0.5]]), [0, 1])
 
 
 # Claims of every shape, against sums over claims one by one
@@ -212,6 +215,16 @@ def test_several_labels_are_claims_each_for_itself():
         metrics.accuracy(s, o)
 
 
+def test_rounded_rows_with_votes_are_no_labels_each_for_itself():
+    rng, p, votes = soft_case(18)
+    rounded = p.round(2)
+    with pytest.warns(Assumption, match="were rounded"):
+        assert metrics.nll(rounded.clip(0.01), votes) == pytest.approx(metrics.nll(p, votes), rel=0.05)
+    scores = rng.random((20, 4))
+    with pytest.raises(ValueError, match="every row of `labels` has one class, but rows of `probabilities` do not sum"):
+        metrics.ece_hist(scores, np.eye(4)[rng.integers(0, 4, 20)])
+
+
 def test_pixels_are_rows():
     rng = np.random.default_rng(8)
     p = rng.dirichlet(np.ones(5), (3, 4, 6)).transpose(0, 3, 1, 2).astype(np.float32)
@@ -325,3 +338,43 @@ def test_intervals_of_weights_and_votes_hold_the_truth():
         for name, interval in found.items():
             held[name] += interval.low <= truths[name] <= interval.high
     assert min(held.values()) >= 87, held
+
+
+def test_weights_of_pixels_and_of_images():
+    rng = np.random.default_rng(16)
+    p = rng.dirichlet(np.ones(3), (4, 5)).transpose(0, 2, 1)
+    y, w = rng.integers(0, 3, (4, 5)), rng.random((4, 5))
+    flat = p.transpose(0, 2, 1).reshape(-1, 3)
+    by_pixel = metrics.nll(flat, y.reshape(-1), sample_weight=w.reshape(-1))
+    assert metrics.nll(p, y, sample_weight=w) == pytest.approx(by_pixel)
+    by_image = metrics.nll(flat, y.reshape(-1), sample_weight=w[:, 0].repeat(5))
+    assert metrics.nll(p, y, sample_weight=w[:, 0]) == pytest.approx(by_image)
+    y[0, :2] = 9
+    kept = y.reshape(-1) != 9
+    some = metrics.nll(flat[kept], y.reshape(-1)[kept], sample_weight=w.reshape(-1)[kept])
+    assert metrics.nll(p, y, sample_weight=w, ignore_index=9) == pytest.approx(some)
+    with pytest.raises(ValueError, match=r"`sample_weight` must have shape \(4,\) or \(4, 5\), got \(5,\)"):
+        metrics.nll(p, y, sample_weight=np.ones(5), ignore_index=9)
+
+
+def test_a_stream_sums_weights_pixels_and_pairs():
+    """The totals of batches give the metric of all rows, on one scale of weights."""
+    rng, s, right = pairs_case(17)
+    w = rng.exponential(size=200)
+    names = ["accuracy", "nll", "brier", "ece_hist", "smooth_ece", "signed_gap", "ece_kde"]
+    total = metrics.Accumulator(names)
+    s = s.clip(0.01, 0.99)
+    for rows in np.array_split(np.arange(200), 7):
+        total.update(s[rows], right[rows], sample_weight=w[rows])
+    for name, value in total.compute().items():
+        assert value == pytest.approx(getattr(metrics, name)(s, right, sample_weight=w), rel=1e-5), name
+    p = rng.dirichlet(np.ones(4), (6, 8)).transpose(0, 2, 1)
+    y = rng.integers(0, 4, (6, 8))
+    y[2:4] = 255
+    total = metrics.Accumulator(["nll", "ece_hist", "classwise_ece"])
+    for rows in (slice(0, 2), slice(2, 4), slice(4, 6)):
+        total.update(p[rows], y[rows], ignore_index=255)
+    for name, value in total.compute().items():
+        assert value == pytest.approx(getattr(metrics, name)(p, y, ignore_index=255), rel=1e-9), name
+    with pytest.raises(ValueError, match="all batches must"):
+        total.update(s, right)

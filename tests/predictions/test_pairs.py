@@ -142,3 +142,31 @@ def test_an_evaluation_of_pairs_has_the_numbers_of_the_metrics(tmp_path, n):
         assert data["metrics"][key]["low"] <= expected <= data["metrics"][key]["high"]
     assert "pairs have one score a row" in data["metrics"]["ece_hist_output"]["absent"]
     assert data["verdict"]["kind"] == "over"
+
+
+def test_what_people_write_for_right_and_wrong(tmp_path):
+    right = ["1", "true", "yes", "y", "t", "right", "correct", "pass", "passed", "TRUE", "1.0"]
+    wrong = ["0", "false", "no", "n", "f", "wrong", "incorrect", "fail", "failed", "False", "0.0"]
+    path = tmp_path / "judge.csv"
+    path.write_text(table({"confidence": [0.5] * 22, "outcome": right + wrong}))
+    with pytest.warns(predictions.Assumption):
+        assert predictions.load(path).known_labels.tolist() == [1] * 11 + [0] * 11
+
+
+def test_a_confidence_beside_names_of_classes_is_no_pair(tmp_path):
+    path = tmp_path / "judge.csv"
+    path.write_text(table({"confidence": SCORES, "label": list("ABABA")}))
+    with pytest.raises(SoftkinError):
+        predictions.load(path)
+
+
+def test_arrays_of_one_column_are_pairs_and_wide_ones_are_classes(tmp_path):
+    column = np.array(SCORES)[:, None]
+    np.savez(tmp_path / "a.npz", confidence=column, correct=np.array(RIGHT)[:, None])
+    with pytest.warns(predictions.Assumption, match="whether it was right"):
+        assert predictions.load(tmp_path / "a.npz").probabilities[:, 1].tolist() == SCORES
+    two = np.concatenate([1 - column, column], axis=1)
+    np.savez(tmp_path / "b.npz", probs=two, labels=RIGHT, confidence=SCORES, correct=RIGHT)
+    read = predictions.load(tmp_path / "b.npz")
+    assert not read.are_pairs
+    np.testing.assert_array_equal(read.probabilities, two)

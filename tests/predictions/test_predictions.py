@@ -268,3 +268,18 @@ def test_a_data_frame_of_a_binary_model():
     assert read.probabilities[:, 1].tolist() == [0.1, 0.8, 0.4]
     with pytest.raises(SoftkinError, match="at least one row"):
         predictions.from_dataframe(pandas.DataFrame({"y_true": [], "y_prob": []}))
+
+
+def test_features_of_a_layer_are_kept():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
+    x, y = torch.randn(7, 3), torch.arange(7) % 2
+    loader = DataLoader(TensorDataset(x, y), batch_size=4)
+    collected = predictions.collect(model, loader, features="1")
+    torch.testing.assert_close(collected.features, model[:2](x))
+    torch.testing.assert_close(collected.logits, model(x))
+    assert not model[1]._forward_hooks
+    with pytest.raises(ValueError, match="must name a layer of the model, got '7'"):
+        predictions.collect(model, loader, features="7")
+    with pytest.raises(ValueError, match="`features` must have 7 rows"):
+        Predictions(model(x).detach(), y, features=x[:3])

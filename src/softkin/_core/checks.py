@@ -186,7 +186,7 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
     raise ValueError(
         f"`{name}` must have rows that sum to 1, but row {row} sums to {total:g}; if these are logits, apply softmax "
         "first, if they are rounded, divide each row by its sum, if each class is a yes or no of its own "
-        "(multi-label), measure each as a binary model with two columns."
+        "(multi-label), pass labels of the same shape, zeros and ones."
     )
 
 
@@ -242,10 +242,10 @@ def unit_scores(values: Tensor, what: str = "a probability for each sample") -> 
 
 
 def rows_are_distributions(values: Tensor) -> bool:
-    """Whether every row of (N, K) numbers sums to 1, to within the tolerance of ``probabilities``."""
+    """Whether every row of (N, K) numbers sums to 1, to within what ``probabilities`` takes for rounding."""
     half = values.dtype in (torch.float16, torch.bfloat16)
-    sums = values.sum(dim=1, dtype=torch.float32 if half else torch.float64)
-    return bool(((sums - 1).abs() <= (1e-2 if half else 1e-3)).all())
+    off = (values.sum(dim=1, dtype=torch.float32 if half else torch.float64) - 1).abs()
+    return bool((off <= (1e-2 if half else 1e-3)).all()) or bool((off <= rounding(values)).all())
 
 
 def weights(values: Any, num_samples: int) -> Tensor:

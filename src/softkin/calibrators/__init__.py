@@ -11,6 +11,7 @@ what it changed), ``certify`` (the effect on samples it was not fitted on), ``sa
 - ``IsotonicCalibration``, ``HistogramBinning``, ``BayesianBinning``, ``MutualInformationBinning``: shares of hits
 - ``SplineCalibration``: the winning score only
 - ``fit_best``: the choice between them
+- ``KinHead``: a second head on frozen features, for few rows; it takes features besides logits
 """
 
 # The order of these imports is that of the registry, and so of every list of methods.
@@ -28,6 +29,7 @@ from softkin.calibrators.spline import SplineCalibration
 # isort: on
 
 from softkin.calibrators.certificate import Certificate, HeldOut, Solution
+from softkin.calibrators.kin_head import KinHead
 from softkin.calibrators.selection import BestFit, Candidate, affordable, default_candidates, fit_best
 from softkin.calibrators.zeros import Floor, floor_of
 
@@ -46,6 +48,7 @@ __all__ = [
     "HeldOut",
     "HistogramBinning",
     "IsotonicCalibration",
+    "KinHead",
     "KinMatrixScaling",
     "MatrixScaling",
     "MutualInformationBinning",

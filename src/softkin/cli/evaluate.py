@@ -32,7 +32,8 @@ are also compared, two by two.
 FILE is one of
   .csv, .tsv, .xlsx, .parquet, .feather
                          a column for each class, named after it (cat, prob_cat, P(cat) …), or one score of a binary
-                         model, and labels as numbers or names; other columns are left out
+                         model, and labels as numbers or names; other columns are left out. Or pairs: a confidence and
+                         whether it was right (`confidence`, `correct` …), as language models and judges have them
   .npz, .safetensors, .pt
                          arrays `logits` or `probs` (N, K), `labels` (N,); optional `class_names`, `sample_ids`
   .npy                   logits.npy or probs.npy with labels.npy beside it, also x_logits.npy with x_labels.npy
@@ -48,6 +49,7 @@ MORE_EXAMPLES = (
     "softkin evaluate examples/churn.csv",
     "softkin evaluate examples/tickets.csv --report tickets.html",
     "softkin evaluate before.csv after.csv --json",
+    "softkin evaluate pairs.csv --group model --report pairs.html",
 )
 
 

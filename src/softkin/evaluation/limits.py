@@ -199,8 +199,8 @@ def check(
         >>> labels = torch.tensor([0] * 88 + [1] * 12)
         >>> print(softkin.check(probabilities, labels, max={"gap": "5%"}, min={"accuracy": "95%"}))
         predictions: 100 samples, 95 % intervals: 1 of 2 limits is broken
-        ✓ gap: 2 % (-3 to 9 %), must be within ±5 %
-        ✗ accuracy: 88 % (81 to 94 %), must be at least 95 %
+        ✓ confidence − accuracy: 2 % (-3 to 9.81 %), must be within ±5 %
+        ✗ accuracy: 88 % (80.2 to 93 %), must be at least 95 %
     """
     limits = limits_of(max or {}, min or {})
     settings = Settings(n_bins, checks.level(confidence), resamples, seed, slow=any(one.metric.slow for one in limits))

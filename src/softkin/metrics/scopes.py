@@ -21,6 +21,7 @@ Scope = Literal["prediction", "output"]
 Per = Literal["sample", "score"]
 PERS = ("sample", "score")
 
+ENOUGH = 10  # rows with one label each, of which chance is no explanation
 TIES_AT_ONCE = 2**15  # scores searched for ties at a time, so that the copies stay in the cache
 
 
@@ -262,6 +263,11 @@ class Claims:
                 raise ValueError(
                     "`labels` of several labels a sample must be from 0 to 1; for votes on one class a sample, rows of "
                     "`probabilities` must sum to 1."
+                )
+            if len(outcomes) >= ENOUGH and bool((outcomes.sum(dim=1) == 1).all()):
+                raise ValueError(
+                    "every row of `labels` has one class, but rows of `probabilities` do not sum to 1: divide them by "
+                    "their sums if classes exclude each other; if each is a yes or no of its own, measure each alone."
                 )
             return cls(scores, outcomes, exclusive=False)
         p = checks.probabilities(p)

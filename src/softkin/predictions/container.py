@@ -65,6 +65,8 @@ class Predictions:
     """(N,) disagreement of the members in nats; computed from ``members`` if those are given"""
     images: Any = None
     """(N, H, W) or (N, H, W, C) uint8, for the report; files of predictions do not hold them"""
+    features: Tensor | None = None
+    """(N, d) what a layer of the network returned, if kept; files of predictions do not hold them"""
     votes: Tensor | None = None
     """(N, K) shares of people's votes, float64, if there are several people's labels"""
     weights: Tensor | None = None
@@ -107,6 +109,8 @@ class Predictions:
         """Refuse members or disagreement scores that do not match these samples."""
         n, k = self.logits.shape
         members, information = self.members, self.mutual_information
+        if self.features is not None and len(self.features) != n:
+            raise ValueError(f"`features` must have {n} rows, one for each sample, got {len(self.features)}.")
         if members is not None and (members.ndim != 3 or members.shape[1:] != (n, k) or len(members) == 0):
             raise ValueError(f"`members` must have shape (M, {n}, {k}), got {tuple(members.shape)}.")
         if information is not None and information.shape != (n,):
