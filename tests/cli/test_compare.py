@@ -104,7 +104,7 @@ def test_options_describe_a_study():
         ],
     )
     assert spec == study.StudySpec(
-        data="cifar100-features",
+        data="digits",
         tune=("weight-decay",),
         model="mlp",
         methods=("one-hot", "ts", "we"),
@@ -118,7 +118,7 @@ def test_options_describe_a_study():
         ood=("uniform", "gaussian"),
         aliases={"gasmask": "mask"},
     )
-    assert parsed() == study.StudySpec()
+    assert parsed() == study.StudySpec(data="cifar100-features", tune=("weight-decay",))
     assert parsed("--seeds", "7,9").seeds == (7, 9)
 
 
@@ -126,11 +126,13 @@ def test_a_file_and_options_over_it(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text('methods = ["one-hot", "we"]\nseeds = 4\n[recipe]\nname = "small"\nlr = 0.01\n')
     spec = parsed("--config", str(path), "--seeds", "2", "--epochs", "3")
+    assert (spec.data, spec.tune) == ("digits", ())  # a file says everything
     assert spec.seeds == (0, 1)
     assert spec.methods == ("one-hot", "we")
     assert spec.recipe == {"name": "small", "lr": 0.01, "epochs": 3}
 
 
+@pytest.mark.filterwarnings("ignore:more than half of alpha")
 def test_the_defaults_are_few_columns_of_the_shipped_features():
     kept = study.perform.resolve(parsed())
     assert kept.spec.methods == ("one-hot", "ts", "uniform", "uniform+ts", "mixup", "mixup+ts", "we", "we+ts")
