@@ -1,6 +1,7 @@
 """How often a study calls equal methods different, and how often it sees a difference that is there.
 
-python benchmarks/verdicts.py [--studies 400] [--output verdicts.md]
+python benchmarks/verdicts.py [--studies 400]           hours; with noise of samples that seeds share
+python benchmarks/verdicts.py --training [--studies 3000]   a minute; training noise alone, many studies at once
 
 Every study is a set of numbers of M methods on S seeds, with training noise of one of several patterns and, in half of
 them, noise of test samples that all seeds share. "Wrong" is the share of studies of equal methods that call any two
@@ -12,12 +13,14 @@ the digits in results/records, with the methods of each seed in random order.
 """
 
 import argparse
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtr
 
 from softkin.lab.study import significance
 from softkin.lab.study.significance import LEVEL, Sampled, compared
@@ -37,6 +40,7 @@ def scales(methods: int) -> dict[str, Floats]:
         "half × 4": np.where(np.arange(methods) < methods / 2, 1.0, 4.0),
         "one × 10": np.r_[1.0, 10.0, equal[2:]][:methods],
         "one × 30": np.r_[1.0, 30.0, equal[2:]][:methods],
+        "three × 10": np.where(np.arange(methods) < methods - 3, 1.0, 10.0),
         "rising": np.geomspace(0.3, 3, methods),
     }
 
@@ -104,6 +108,37 @@ def seen(methods: int, seeds: int, studies: int, *, best: bool) -> list[float]:
     return shares
 
 
+def at_once(values: Floats, *, best: bool) -> Floats:
+    """P-values before the adjustment, (n, M - 1), of n studies (n, M, S) without samples: a twin of ``compared``."""
+    n, methods, seeds = values.shape
+    one = values.mean(axis=2).argmin(axis=1) if best else np.zeros(n, dtype=np.int64)
+    others = np.arange(methods) != one[:, None]
+    differences = (values - values[np.arange(n), one][:, None])[others].reshape(n, methods - 1, seeds)
+    m, means = methods - 1, differences.mean(axis=2)
+    own = np.maximum(differences.var(axis=2, ddof=1), (significance.LEAST_SPREAD * means) ** 2)
+    larger = {2: (3 * m) // 4, 3: m // 2}.get(seeds, 0)
+    tame = np.minimum(own, significance.WILD * np.median(own, axis=1, keepdims=True)) if seeds > 3 else own
+    pooled = np.sort(tame, axis=1)[:, larger:].mean(axis=1, keepdims=True)
+    borrowed = min(max(0.0, m / 2 - 1), significance.ALL_PAIRS if best else significance.CONTROL)
+    freedom = (seeds - 1) * (1 + borrowed * np.minimum(1, pooled / own))
+    return 2 * stdtr(freedom, -np.abs(means) / np.sqrt(np.maximum(own, pooled) / seeds))
+
+
+def training_alone(methods: int, seeds: int, studies: int, *, best: bool) -> tuple[float, str, float]:
+    """The worst share of wrong studies, its pattern, and the share over all patterns."""
+    tests = methods * (methods - 1) / 2 if best else methods - 1
+    shares = []
+    for name, noise in noises().items():
+        for pattern, scale in scales(methods).items():
+            rng = np.random.default_rng([methods, seeds, len(shares)])
+            values = np.stack([noise(rng, (methods, seeds)) * scale[:, None] for _ in range(studies)])
+            p_values = at_once(values, best=best).min(axis=1) * tests
+            found = against(study(rng, values[0], 0.0), best=best)
+            assert np.isclose(min(one.p_value for one in found.values()), min(1.0, p_values[0]), rtol=1e-6)
+            shares.append((float((p_values <= LEVEL).mean()), f"{name}, {pattern}"))
+    return (*max(shares), float(np.mean([share for share, _ in shares])))
+
+
 def calibrated(methods: int, seeds: int, studies: int, rows: int = 1000) -> float:
     """The share of studies of calibrated methods, with 2 to 60 distinct scores, that tell any two apart by Hist P."""
     rng = np.random.default_rng(0)
@@ -148,7 +183,19 @@ def permuted(key: str, studies: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=400, help="studies of each pattern")
-    studies = parser.parse_args().studies
+    parser.add_argument("--training", action="store_true", help="training noise alone, many studies at once")
+    arguments = parser.parse_args()
+    studies = arguments.studies
+    if arguments.training:
+        print("| question | methods | seeds | wrong, all patterns, % | wrong, worst, % | in the pattern |")
+        print("| --- | ---: | ---: | ---: | ---: | --- |")
+        for best, methods, seeds in itertools.product((False, True), (4, 16, 30), (2, 3, 5, 10)):
+            worst, pattern, usual = training_alone(methods, seeds, studies, best=best)
+            question = "best" if best else "control"
+            print(
+                f"| {question} | {methods} | {seeds} | {100 * usual:.1f} | {100 * worst:.1f} | {pattern} |", flush=True
+            )
+        return
     for best, question in ((False, "against a control"), (True, "against the best")):
         print(f"\n| {question}: methods | seeds | wrong, % | in the pattern | seen at 2, 3, 4, 6 deviations, % |")
         print("| ---: | ---: | ---: | --- | --- |")

@@ -19,5 +19,6 @@ for number, rows in enumerate(torch.arange(len(test)).chunk(4)):
     predictions.save(folder / "shards" / f"part-{number}.npz", test.take(rows), overwrite=True)
 options = {"engine": "ray"} if "--ray" in sys.argv else {"jobs": 2}
 whole = evaluation.evaluate_file(folder / "shards", resamples=100, **options)
-print(whole.data["verdict"]["headline"], {key: whole.data["metrics"][key]["value"] for key in ("nll", "ece_hist")})
+print({key: whole.data["metrics"][key]["value"] for key in ("nll", "ece_hist")})
+print(f"Verdict: {whole.data['verdict']['headline']}, the same number from any number of processes.")
 diagrams.reliability(test.probabilities, test.known_labels).savefig(folder / "cluster.png")

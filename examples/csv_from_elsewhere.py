@@ -1,7 +1,7 @@
 """A CSV from somebody else's tool: semicolons, decimal commas, rounded rows, its own name for the labels, texts.
 
 ``python examples/csv_from_elsewhere.py [FOLDER]`` draws ``csv_from_elsewhere.png``. On the command line:
-``softkin evaluate export.csv --probs --label-column truth --renormalise``.
+``softkin evaluate export.csv``, without options: what the file means is inferred, and said.
 """
 
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from softkin import diagrams, metrics, predictions
+from softkin import diagrams, evaluation, metrics, predictions
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 generator = np.random.default_rng(0)
@@ -22,7 +22,9 @@ for place, (row, label) in enumerate(zip(p, labels, strict=True)):
     lines.append(f'"message {place}; as it came";{names[label]};{scores}')
 (folder / "export.csv").write_text("\n".join(lines), encoding="utf-8")
 
-preds = predictions.load(folder / "export.csv", kind="probs", label_column="truth", renormalise=True)
+preds = predictions.load(folder / "export.csv")  # warns of what it assumed
 print(preds, "first text:", preds.texts[0])
 print("ECE of the prediction:", metrics.ece_hist(preds.probabilities, preds.known_labels, confidence=0.95))
+verdict = evaluation.evaluate(preds, resamples=100)["verdict"]
+print(f"Verdict: {verdict['headline']}. {verdict['detail']}")
 diagrams.reliability(preds.probabilities, preds.known_labels).savefig(folder / "csv_from_elsewhere.png")

@@ -17,5 +17,7 @@ before = forest.fit(train, y_train)
 after = CalibratedClassifier(forest, method="temperature", cv=3).fit(train, y_train)
 for name in ("accuracy", "neg_nll", "neg_ece_hist"):
     print(f"{name}: {scorers()[name](before, test, y_test):.4f} → {scorers()[name](after, test, y_test):.4f}")
+gain = 100 * (scorers()["neg_ece_hist"](after, test, y_test) - scorers()["neg_ece_hist"](before, test, y_test))
+print(f"Verdict: one temperature takes {gain:.1f} points off the forest's ECE.")
 models = {"forest": before.predict_proba(test), "calibrated": after.predict_proba(test)}
 diagrams.reliability(models, y_test).savefig(folder / "my_sklearn.png")

@@ -10,6 +10,7 @@ import json
 import re
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -401,6 +402,44 @@ def test_what_cannot_be_known_is_refused(tmp_path, name, content, options, words
     (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(SoftkinError, match=words):
         predictions.load(tmp_path / name, **options)
+
+
+class Canary:
+    """An object whose unpickling would write a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_no_object_in_a_file_of_tensors_is_unpickled(tmp_path):
+    canary = tmp_path / "canary"
+    torch.save(
+        {"logits": torch.tensor(LOGITS), "labels": torch.tensor(TRUTH), "more": Canary(canary)}, tmp_path / "a.pt"
+    )
+    with pytest.raises(SoftkinError, match="a.pt holds Python objects, which are never unpickled"):
+        predictions.load(tmp_path / "a.pt")
+    assert not canary.exists()
+    expanded = torch.zeros(1, 3).expand(10**9, 3)  # 12 GB of numbers in a file of a few bytes
+    torch.save({"logits": expanded, "labels": torch.tensor(TRUTH)}, tmp_path / "b.pt")
+    with pytest.raises(SoftkinError, match="b.pt .*SOFTKIN_MAX_BYTES"):
+        predictions.load(tmp_path / "b.pt")
+
+
+def test_entities_and_damage_in_a_workbook_are_refused(tmp_path):
+    whole = xlsx(numbers() | LABEL)
+    (tmp_path / "cut.xlsx").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SoftkinError, match="cut.xlsx could not be read as xlsx"):
+        predictions.load(tmp_path / "cut.xlsx")
+    evil = tmp_path / "evil.xlsx"
+    with zipfile.ZipFile(io.BytesIO(whole)) as source, zipfile.ZipFile(evil, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            target.writestr(name, b'<!DOCTYPE a [<!ENTITY b "c">]>' + content if "sheet1" in name else content)
+    with pytest.raises(SoftkinError, match="must not define entities"):
+        predictions.load(evil)
 
 
 def test_a_column_that_may_be_the_labels_is_named(tmp_path):

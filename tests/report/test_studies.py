@@ -66,7 +66,7 @@ def test_the_table_is_the_studys(made, data):
         for key, cell in row.cells.items():
             assert ours["cells"][key]["value"] == cell.value
             assert (ours["cells"][key]["best"], ours["cells"][key]["tie"]) == (cell.best, cell.tie)
-    meanings = ("Hist P:", "Hist O:", "KDE P, KDE O:", "Gap:")  # said once, in the list of columns
+    meanings = ("Hist P:", "Hist O:", "AURC:", "KDE P, KDE O:", "Gap:")  # said once, in the list of columns
     assert data["notes"] == [note for note in table.notes if not note.startswith(meanings)]
     assert all(column["explained"] for column in data["table"]["columns"])
     assert data["table"]["rows"][2]["chosen"].startswith("α = ")

@@ -98,9 +98,9 @@ def _session(arguments: argparse.Namespace) -> "Session":
     from softkin.lab.training.session import Session
 
     values = declaring.given(arguments, choices.declared(choices.of_methods))
-    if values.get("alpha") is None and any(
-        p.name == "alpha" and p.automatic for p in parse(arguments.method)[0].parameters
-    ):
+    adjusted = any(part.name == "alpha" and part.automatic for part in parse(arguments.method)[0].parameters)
+    from_file = arguments.distance is not None and (arguments.distance == "file" or Path(arguments.distance).suffix)
+    if adjusted and values.get("alpha") is None and not from_file:  # a file may suggest its own
         values["alpha"] = "auto"  # as compare does: the validation rows say how much smoothing is needed
     return Session(
         **{name: getattr(arguments, name) for name in SESSION},

@@ -87,12 +87,12 @@ def _by_chance(
     labels: Tensor, answers: Tensor, sure: float, true: Tensor, won: Tensor, names: Sequence[str]
 ) -> str | None:
     """A sentence if answers are right less often than by chance, or no more often although the model is sure."""
-    from scipy.stats import binom
+    from scipy.special import bdtr, bdtrc  # scipy.stats takes most of a second to import
 
     n, hits, num_classes = len(labels), int((labels == answers).sum()), len(names)
     chance = float((true.double() / n * (won.double() / n)).sum())
-    is_below = float(binom.cdf(hits, n, chance)) < RARE
-    is_blind = float(binom.sf(hits - 1, n, chance)) > 0.05 and sure > chance + 0.2
+    is_below = float(bdtr(hits, n, chance)) < RARE
+    is_blind = (hits == 0 or float(bdtrc(hits - 1, n, chance)) > 0.05) and sure > chance + 0.2
     right = f"{_share(hits, n)} of the answers are right"
     if not is_below and not is_blind:
         if sure >= 0.999 and hits <= 0.5 * n:

@@ -360,6 +360,8 @@ def _command(folder):
             "one-hot,ts,we",
             "--seeds",
             "2",
+            "--alpha",
+            "0.1",
             "--beta",
             "1,4",
             "--max-per-class",
@@ -522,7 +524,12 @@ def test_a_tuned_study_says_what_it_chose_and_what_that_took(tmp_path, without_p
     spec = quick(methods=["one-hot", "ts", "we"], beta=["auto"], alpha=["auto"], tune=["weight-decay"])
     said = []
     table = study.run(spec, tmp_path / "s", workers=1, progress=False, tell=said.append)
-    assert len(said) == 1
+    assert said[0] == (
+        "Tuning weight decay of 2 trained methods on seed 0 first: at least 6 trainings, more where the best value is at "
+        "an end, beside 2 others."
+    )
+    assert len(said) == 2
+    assert "recipe small with epochs 12" in table.notes[0]
     note = next(note for note in table.notes if note.startswith("Tuned for every trained method alike (weight decay;"))
     assert "one-hot " in note
     assert "WE " in note

@@ -13,6 +13,7 @@ from softkin.lab.study.folder import Result, StudyFolder
 from softkin.lab.study.spec import TUNABLE, StudySpec
 from softkin.lab.study.story import DECIDING
 from softkin.lab.training.methods import Value, in_words
+from softkin.lab.training.recipe import RECIPES, Recipe
 from softkin.losses import auto_alpha
 from softkin.metrics.intervals import gap_and_error
 from softkin.predictions import Predictions
@@ -30,7 +31,8 @@ WIDE = 0.1  # gap of confidence and accuracy from which a note explains Laplace'
 def about(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], finished: bool) -> list[str]:
     """The notes that explain the numbers of the table."""
     seeds = len(spec.seeds)
-    notes = [f"{data.get('source', spec.data)}, {data.get('rows', '')}; network {spec.model}; {_seeds(seeds)}."]
+    network = f"network {spec.model}{_options(spec.model_options)}"
+    notes = [f"{data.get('source', spec.data)}, {data.get('rows', '')}; {network}; {_seeds(seeds)}; {_recipe(spec)}."]
     notes += [
         "In % (NLL: nats)" + (", mean ± standard deviation over seeds." if seeds > 1 else "."),
         "Hist P: how far confidence is from accuracy, over 15 bins of the winning scores; 0 is calibrated.",
@@ -60,6 +62,22 @@ def about(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], f
         due = len(spec.methods) * seeds
         notes.append(f"Unfinished: {len(results)} of {due} results are in; winners only among methods that have all.")
     return notes
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    return f" ({', '.join(f'{name} {value}' for name, value in options.items())})" if options else ""
+
+
+def _recipe(spec: StudySpec) -> str:
+    """The named recipe that a study's is nearest to, and what differs from it."""
+    known = {name: Recipe.named(name).to_dict() for name in RECIPES}
+
+    def others(name: str) -> list[str]:
+        return [key for key, value in spec.recipe.items() if key in known[name] and known[name][key] != value]
+
+    nearest = min(known, key=lambda name: len(others(name)))
+    changed = ", ".join(f"{key.replace('_', ' ')} {spec.recipe[key]}" for key in others(nearest))
+    return f"recipe {nearest}" + (f" with {changed}" if changed else "")
 
 
 def caveats(columns: "Sequence[Column]", by_method: Mapping[str, Sequence[Result]]) -> list[str]:

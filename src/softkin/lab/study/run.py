@@ -19,7 +19,7 @@ from softkin.lab.study.advice import Baseline
 from softkin.lab.study.folder import StudyFolder
 from softkin.lab.study.perform import resolve
 from softkin.lab.study.records import keep
-from softkin.lab.study.spec import StudySpec
+from softkin.lab.study.spec import TUNABLE, StudySpec
 from softkin.lab.study.tabulation import Table, table, times
 from softkin.lab.study.worker import STOPPED, Standing, standing, work
 from softkin.lab.study.writing import WritePage, write
@@ -59,8 +59,8 @@ def run(
         force: Replace another study in the folder; runs that both have are kept.
         ray_options: ``address``, ``num_cpus`` and ``num_gpus`` per run, ``retries``.
         write_page: ``softkin.report.write_comparison``, to write the study's page too, as ``softkin compare`` does.
-        tell: Called with what one-hot training implies for smoothing, one sentence, as soon as it is trained on all
-            seeds and before the other methods are.
+        tell: Called with what will be tuned, before anything is trained; and with what one-hot training implies for
+            smoothing, one sentence, as soon as it is trained on all seeds and before the other methods are.
 
     Returns:
         The table, which is also in the folder.
@@ -76,6 +76,8 @@ def run(
     opened = StudyFolder(folder)
     for job in opened.plan.jobs(opened.records.find):
         opened.records.forgive(job.digest)  # a new start retries failed runs
+    if tell is not None and kept.spec.tune:
+        tell(planned(kept.spec))
     baseline = Baseline(opened, tell)
     said = ""
     if engine == "ray":
@@ -101,6 +103,16 @@ def run(
             f"without them{last}; all that is done is kept in {folder}, and the same command tries again."
         )
     return replace(result, times=times(opened))
+
+
+def planned(spec: StudySpec) -> str:
+    """What tuning will take, in one sentence."""
+    bases, seeds = len(spec.bases()), len(spec.seeds)
+    fields = ", ".join(TUNABLE[name] for name in spec.tune)
+    trials = bases * (1 + 2 * len(spec.tune))  # the recipe itself once, and two neighbours of each field
+    rest = sum(max(1, len(spec.candidates(base)) if spec.tuning == "each seed" else 1) for base in spec.bases())
+    again = f"{trials} trainings, more where the best value is at an end, beside {rest * seeds - bases} others"
+    return f"Tuning {fields} of {bases} trained methods on seed {spec.seeds[0]} first: at least {again}."
 
 
 def _both(update: Update | None, baseline: Baseline) -> Update:

@@ -14,6 +14,7 @@ from softkin.lab import models
 from softkin.lab.study import columns as registry
 from softkin.lab.study.columns import PAPER
 from softkin.lab.training.methods import METHODS, Parameter, TrainingMethod, Value, parameters, text_of
+from softkin.lab.training.objectives.labels import PRIOR
 from softkin.lab.training.training_run import digest_of
 from softkin.metrics import catalogue
 
@@ -202,6 +203,7 @@ class StudySpec:
         method = registry.named(base)
         if method.source is not None:
             kept: dict[str, Value] = {} if self.top_m is None else {"top_m": self.top_m}
+            kept |= {name: values[0] for name, values in self.parameters.items() if name == PRIOR.name}
             alphas, betas = _small_first(self.alpha), _small_first(self.beta)
             return [{"alpha": alpha, "beta": beta, **kept} for alpha in alphas for beta in betas]
         training = method.training

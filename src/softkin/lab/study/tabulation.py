@@ -273,12 +273,7 @@ def columns(spec: StudySpec) -> list[Column]:
         for name in spec.ood
         for key, title in titles.items()
     ]
-    measured = metric_columns()
-    return [
-        *(column for column in measured if not column.wide),
-        *unknown,
-        *(column for column in measured if column.wide),
-    ]
+    return [*metric_columns(), *unknown]
 
 
 def _sampled(complete: Mapping[str, list[Result]], times: int) -> dict[str, dict[str, Sampled]]:

@@ -155,11 +155,13 @@ class Method:
         distance: str | None = None,
         asymmetric: bool = False,
         outputs: "Outputs | None" = None,
+        prior_rows: float | None = None,
     ) -> Self:
         """Class-similarity smoothing from class distances (K, K), with the way to mix ``mix`` if it is given.
 
         With ``top_m`` each class keeps its m most similar classes; with ``beta="auto"`` the ``outputs`` of a baseline
-        choose β. See ``similarity.from_distances``.
+        choose β. See ``similarity.from_distances``. With ``prior_rows`` the similarity is the prior of labels that the
+        network learns.
         """
         from softkin import similarity
 
@@ -167,7 +169,8 @@ class Method:
             beta = similarity.AUTO_BETA if outputs is None else similarity.best_beta(distances, *outputs)
         s = similarity.from_distances(distances, beta, asymmetric=asymmetric, top_m=top_m or None)
         rows = s.dense() if isinstance(s, similarity.SparseRows) else s
-        return cls.from_similarity(rows, alpha=alpha, beta=beta, top_m=top_m, mix=mix, mixing=mixing, distance=distance)
+        more: dict[str, Any] = {"mix": mix, "mixing": mixing, "distance": distance, "prior_rows": prior_rows}
+        return cls.from_similarity(rows, alpha=alpha, beta=beta, top_m=top_m, **more)
 
     @classmethod
     def from_similarity(
@@ -180,10 +183,13 @@ class Method:
         mix: str | None = None,
         mixing: Value | None = None,
         distance: str | None = None,
+        prior_rows: float | None = None,
     ) -> Self:
         """Class-similarity smoothing from a similarity (K, K); ``beta`` and ``top_m`` are only kept for the record."""
         from softkin import smoothing
 
+        if prior_rows and alpha == "auto":
+            alpha = METHODS["learned"].parameters[0].default
         auto = SIMILARITY.parameters[0].check(alpha) == "auto"
         q = smoothing.checked_similarity(rows) if isinstance(alpha, str) else smoothing.similarity_labels(rows, alpha)
         name = f"{SIMILARITY.name}+{mix}" if mix else SIMILARITY.name
@@ -195,6 +201,7 @@ class Method:
             beta=beta,
             top_m=top_m or None,
             distance=distance,
+            prior_rows=prior_rows or None,
         )
 
     def effective_target(self, num_classes: int) -> str:

@@ -238,10 +238,11 @@ def similarity_method(
         outputs: Probabilities and labels that choose a β of "auto".
     """
     usual: dict[str, Any] = {parameter.name: parameter.default for parameter in SIMILARITY.parameters}
-    mixing = values.get("mixing")
+    mixing, prior_rows = values.get("mixing"), values.get("prior_rows")
     if measured.similarity is not None:
         alpha = values.get("alpha", measured.about.get("alpha", usual["alpha"]))
-        return Method.from_similarity(measured.similarity, alpha=alpha, mix=mix, mixing=mixing, distance=distance)
+        more: dict[str, Any] = {"mix": mix, "mixing": mixing, "distance": distance, "prior_rows": prior_rows}
+        return Method.from_similarity(measured.similarity, alpha=alpha, **more)
     chosen = usual | dict(values)
     return Method.from_distances(
         measured.matrix,
@@ -253,4 +254,5 @@ def similarity_method(
         mixing=mixing,
         distance=distance,
         outputs=outputs,
+        prior_rows=prior_rows,
     )

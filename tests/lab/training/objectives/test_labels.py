@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from softkin import similarity, smoothing
+from softkin import distances, similarity, smoothing
 from softkin.lab.training import Method
 from softkin.lab.training.objectives import objective
+from softkin.losses import ClassSimilarityLoss
 
 K = 5
 
@@ -55,6 +56,21 @@ def test_learned_labels_are_the_mean_of_right_predictions():
     q = 0.7 * torch.eye(K) + 0.3 * table
     logits, labels = some()
     torch.testing.assert_close(loss(logits, labels), -(q[labels] * logits.log_softmax(1)).sum())
+
+
+def test_a_similarity_can_be_the_prior_of_learned_labels():
+    s = similarity.from_distances(distances.from_order(K))
+    method = Method.from_similarity(s, alpha="auto", prior_rows=4)
+    assert (method.alpha, method.auto_alpha, method.prior_rows) == (0.5, None, 4)
+    assert "learned labels" in method.effective_target(K)
+    assert "as 4 samples" in method.effective_target(K)
+    loss, expected = objective(method, K), ClassSimilarityLoss.learned(K, 0.5, prior=s, prior_rows=4, reduction="sum")
+    for seed in (1, 2):
+        torch.testing.assert_close(loss(*some(40, seed)), expected(*some(40, seed)))
+        loss.end_epoch()
+        expected.end_epoch()
+    assert set(loss.learnt()) == {"soft_labels", "sums", "counts", "calls", "turned"}
+    assert objective(Method.from_similarity(s, alpha=0.1), K).learnt() == {}
 
 
 def test_a_class_that_was_never_right_keeps_its_row():

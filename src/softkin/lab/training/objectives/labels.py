@@ -29,6 +29,14 @@ TOP_M = Parameter(
 )
 
 
+PRIOR = Parameter(
+    "prior_rows",
+    "m",
+    0,
+    "how many rows the similarity counts as in labels that the network learns, 0 for labels that stay as they are",
+)
+
+
 class OneHot(Objective, name="one-hot"):
     """Cross-entropy towards e_k, the one-hot label."""
 
@@ -39,10 +47,19 @@ class Smooth(Objective):
     smooth: SoftLabelCrossEntropy
     share = 1.0
     """The mass on other classes when α = 1"""
+    summed = ("sums", "counts", "own_sums")
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         loss: Tensor = self.smooth(logits, targets)
         return loss
+
+    def learnt(self) -> dict[str, Tensor]:
+        return dict(self.smooth.state_dict()) if isinstance(self.smooth, LearnedSimilarityLoss) else {}
+
+    def end_epoch(self) -> None:
+        """Compute the next epoch's labels from the samples of all processes, if they are learned."""
+        if isinstance(self.smooth, LearnedSimilarityLoss):
+            self.smooth.end_epoch()
 
     @property
     def moving(self) -> SoftLabelCrossEntropy | None:
@@ -81,8 +98,11 @@ class Uniform(Smooth, name="uniform", parameters=(alpha_of(0.1),), tuned="alpha"
         )
 
 
-class Similarity(Smooth, name="similarity", parameters=(alpha_of(0.1), BETA, TOP_M), from_distances=True):
-    """Cross-entropy towards (1−α)·e_k + α·s_k, the rows of the method's matrix (Liu and JaJa, 2021)."""
+class Similarity(Smooth, name="similarity", parameters=(alpha_of(0.1), BETA, TOP_M, PRIOR), from_distances=True):
+    """Cross-entropy towards (1−α)·e_k + α·s_k, the rows of the method's matrix (Liu and JaJa, 2021).
+
+    With ``prior_rows`` the network learns the labels (``losses.learned``), and the matrix is the prior.
+    """
 
     def __init__(self, method: "Method", num_classes: int) -> None:
         super().__init__(method, num_classes)
@@ -93,7 +113,14 @@ class Similarity(Smooth, name="similarity", parameters=(alpha_of(0.1), BETA, TOP
                 f"`soft_labels` cover {covered} classes but the data have {num_classes}; "
                 "was the matrix made for another data set?"
             )
-        self.smooth = copy.deepcopy(method.smooth_loss)  # a copy, because the training moves it to its device
+        rows = method.values.get("prior_rows", 0.0)
+        if rows:
+            s = method.smooth_loss.soft_labels.clone().fill_diagonal_(0)
+            s /= s.sum(dim=1, keepdim=True)
+            alpha = method.values["alpha"]
+            self.smooth = LearnedSimilarityLoss(num_classes, alpha, prior=s, prior_rows=rows, reduction="sum")
+        else:
+            self.smooth = copy.deepcopy(method.smooth_loss)  # a copy, because the training moves it to its device
 
     @staticmethod
     def target(method: "Method", k: int) -> str:
@@ -102,6 +129,12 @@ class Similarity(Smooth, name="similarity", parameters=(alpha_of(0.1), BETA, TOP
         known += [f"β = {beta:g}"] if beta is not None else []
         known += [f"top-m = {top_m:g}"] if top_m else []
         known += [f"distance {method.distance}"] if method.distance else []
+        if method.values.get("prior_rows"):
+            return (
+                f"learned labels, {', '.join(known)}: {1 - alpha:.4g}·one-hot + {alpha:.4g}·mean probabilities of the "
+                "class's samples that the last epoch got right, with the similarity as "
+                f"{method.values['prior_rows']:g} samples"
+            )
         if method.auto_alpha is not None:
             return (
                 f"class-similarity smoothing, {', '.join(known)}: {_moving(method.auto_alpha)}, shared among the "
@@ -127,9 +160,6 @@ class Learned(
     previous row where an epoch got none right.
     """
 
-    smooth: LearnedSimilarityLoss
-    summed = ("sums", "counts", "own_sums")
-
     def __init__(self, method: "Method", num_classes: int) -> None:
         super().__init__(method, num_classes)
         self.smooth = LearnedSimilarityLoss(num_classes, method.values["alpha"], reduction="sum")
@@ -141,10 +171,3 @@ class Learned(
             f"learned labels, α = {alpha:g}: {1 - alpha:g}·one-hot + {alpha:g}·mean probabilities of the class's "
             "samples that the last epoch got right"
         )
-
-    def learnt(self) -> dict[str, Tensor]:
-        return dict(self.smooth.state_dict())
-
-    def end_epoch(self) -> None:
-        """Compute the next epoch's labels from the samples of all processes."""
-        self.smooth.end_epoch()
