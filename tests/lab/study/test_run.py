@@ -549,3 +549,27 @@ def test_a_column_that_needs_outputs_takes_those_of_the_one_hot_network(tmp_path
     assert table.row("out").cells["accuracy"].value > 0.1
     with pytest.raises(ValueError, match="method out learns from the outputs of a network; add one-hot"):
         study.run(quick(methods=["out"], beta=[1.0]), tmp_path / "t", workers=1, progress=False)
+
+
+def test_a_column_that_needs_a_tree_takes_the_super_classes_of_the_data(tmp_path, without_pictures):  # noqa: F811
+    source, names = tmp_path / "data", ["wolf", "fox", "tulip", "rose"]
+    source.mkdir()
+    generator = np.random.default_rng(0)
+    for part in ("train", "validation", "test"):
+        labels = np.arange(80) % 4
+        values = (np.eye(4)[labels] + generator.normal(size=(80, 4))).astype(np.float32)
+        np.savez(source / f"{part}.npz", features=values, labels=labels, class_names=names)
+    own = {"max_per_class": None, "validation": None, "test": None}
+    spec = quick(data=str(source), methods=["one-hot", "tree"], beta=[1.0], seeds=[0], **own)
+    with pytest.raises(ValueError, match=r"the distance 'taxonomy' needs `tree` \(--tree\)"):
+        study.run(spec, tmp_path / "study", workers=1, progress=False)
+    tree = source / "superclasses.csv"
+    tree.write_text("class,superclass\nwolf,animal\nfox,animal\ntulip,flower\nrose,flower\n")
+    table = study.run(spec, tmp_path / "study", workers=1, progress=False)
+    assert "Tree: the super-classes that come with the data." in table.notes
+    (found,) = (tmp_path / "study" / "runs").glob("*/distances.safetensors")
+    d = distances.load(found, class_names=names)
+    assert d[0, 1] < d[0, 2] == d[0, 3]
+    tree.write_text(tree.read_text() + "\n")
+    with pytest.raises(SoftkinError, match="the tree that comes with data.* has changed since"):
+        study.run(spec, tmp_path / "study", workers=1, progress=False)
