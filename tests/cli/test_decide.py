@@ -175,3 +175,53 @@ def test_groups_that_cannot_be_are_refused_in_a_sentence(capsys, tmp_path, name,
     assert code != 0
     assert words in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_sets_by_group_of_rows_and_by_weight(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    tables = {}
+    for name in ("held", "new"):
+        p = rng.dirichlet([1, 1, 1], 300)
+        y = np.array([rng.choice(3, p=row) for row in p])
+        site, w = rng.choice(["north", "south"], 300), rng.gamma(2, size=300).round(3)
+        lines = [f"{','.join(f'{v:.9f}' for v in p[i])},{'abc'[y[i]]},{site[i]},{w[i]}" for i in range(300)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["a,b,c,label,site,w", *lines]))
+        tables[name] = np.array([[float(f"{v:.9f}") for v in row] for row in p]), y, site, w
+    (p, y, site, w), (q, _, new_site, new_w) = tables["held"], tables["new"]
+    p, q = (rows / rows.sum(1, keepdims=True) for rows in (p, q))
+    held, new, rule, answers = (tmp_path / part for part in ("held.csv", "new.csv", "rule", "answers.npz"))
+    for option, beside, own in (
+        (["--group", "site"], {"groups": site}, {"groups": new_site}),
+        (["--weight", "w"], {"weights": w}, {"weights": new_w}),
+    ):
+        fit = ("decide", "fit", held, "--rule", "sets", *option, "--output", rule, "--force")
+        code, output, errors = run(capsys, *fit)
+        assert code == 0, errors
+        assert ("of each group of rows" if beside.get("groups") is not None else "density ratios") in output
+        code, output, errors = run(capsys, "decide", "apply", rule, new, *option, "--output", answers, "--force")
+        assert code == 0, errors
+        assert ("worst group %" in output) == ("groups" in beside)
+        expected = decisions.PredictionSets().fit(p, y, from_probabilities=True, **beside)
+        with np.load(answers) as file:
+            assert (file["answers"] == expected.predict(q, from_probabilities=True, **own)).all()
+        code, _, errors = run(capsys, "decide", "apply", rule, new, "--output", answers, "--force")
+        assert code == 1
+        assert f"`{next(iter(beside))}` must be given: the rule was fitted with them" in errors
+    abstain = (
+        "decide",
+        "fit",
+        held,
+        "--rule",
+        "abstain",
+        "--error",
+        "0.4",
+        "--weight",
+        "w",
+        "--output",
+        rule,
+        "--force",
+    )
+    code, _, errors = run(capsys, *abstain)
+    assert code != 0
+    assert "the guarantee of Abstain knows no weights of rows" in errors

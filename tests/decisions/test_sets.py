@@ -1,6 +1,8 @@
 """Prediction sets: by brute force, by hand, by MAPIE, and by what TorchCP gave."""
 
+import csv
 import math
+import re
 
 import numpy as np
 import pytest
@@ -316,3 +318,148 @@ def test_ordinal_sets_have_no_gaps_cover_and_export():
         assert sets[np.arange(1500), y[1500:]].mean() > 0.87
     exported = rule.as_module()(torch.from_numpy(z[1500:]))
     assert np.array_equal(exported.numpy(), sets)
+
+
+@pytest.mark.parametrize("name", list(SCORES))
+@pytest.mark.parametrize("conditional", [None, [0, 0, 1, 1, 1]])
+def test_limits_for_each_group_of_rows_by_brute_force(name, conditional):
+    if name == "ordinal" and conditional is not None:
+        return
+    (z, y), (t, ty) = drawn(400, 5, 0), drawn(80, 5, 1)
+    rng = np.random.default_rng(2)
+    u, v = rng.random(400), rng.random(80)
+    groups, new = rng.choice(["a", "b", "c"], 400), rng.choice(["a", "b", "c"], 80)
+    z[groups == "b"] *= 3  # more confident, and no better
+    rule = decisions.PredictionSets(0.8, name, conditional=conditional, penalty=0.05, k_reg=2)
+    given, own = ({}, {}) if name == "lac" else ({"uniforms": u}, {"uniforms": v})
+    rule.fit(z, y, groups=groups, **given)
+    p, q, of_class = softmax(z), softmax(t), np.array(conditional or [0] * 5)
+
+    def limit(group, k):
+        inside = [i for i in range(400) if groups[i] == group and of_class[y[i]] == of_class[k]]
+        scores = sorted(twin_score(name, p[i], y[i], u[i], 0.05, 2) for i in inside)
+        return scores[math.ceil((len(inside) + 1) * 0.8 - 1e-9) - 1]
+
+    limits = np.array([[limit(group, k) for k in range(5)] for group in "abc"])
+    np.testing.assert_allclose(rule.limits_, limits, atol=1e-12)
+    expected = [
+        [twin_score(name, q[i], k, v[i], 0.05, 2) <= limits["abc".index(new[i]), k] + 1e-12 for k in range(5)]
+        for i in range(80)
+    ]
+    assert (rule.predict(t, groups=new, **own) == np.array(expected)).all()
+    covered = rule.predict(t, groups=new)[np.arange(80), ty]
+    outcome = rule.evaluate(t, ty, groups=new)
+    assert outcome["worst_group"] == pytest.approx(min(covered[new == group].mean() for group in "abc"))
+    assert "of each group of rows" in rule.guarantee() or "in each group of rows" in rule.guarantee()
+
+
+def test_groups_and_weights_survive_files(tmp_path):
+    (z, y), (t, _) = drawn(300, 5, 0), drawn(80, 5, 1)
+    for beside in ({"groups": np.arange(300) % 3}, {"weights": np.arange(1, 301)}):
+        rule = decisions.PredictionSets(0.8, "aps").fit(z, y, **beside)
+        new = {name: values[:80] for name, values in beside.items()}
+        rule.save(tmp_path)
+        assert (decisions.load(tmp_path).predict(t, **new) == rule.predict(t, **new)).all()
+
+
+def test_what_groups_and_weights_cannot_be():
+    z, y = drawn(300, 5, 0)
+    groups, weights = np.arange(300) % 3, np.ones(300)
+    rule = decisions.PredictionSets(0.8).fit(z, y, groups=groups)
+    for call, words in {
+        lambda: rule.predict(z): "`groups` must be given: the rule was fitted with them",
+        lambda: rule.predict(z[:2], groups=["0", "9"]): "`groups` must be those of the fit, 0, 1, 2, got '9'",
+        lambda: rule.predict(z[:2], groups=["0"]): "`groups` must be as many as the rows: got 1 for 2",
+        lambda: rule.as_module(): "`as_module` takes no groups of rows",
+        lambda: rule.update(z, y): "`update` takes no groups of rows",
+        lambda: decisions.PredictionSets(0.8).fit(z, y, groups=groups, weights=weights): "they need one limit",
+        lambda: decisions.PredictionSets(0.8).fit(z, y, weights=-weights): "`weights` must not be negative",
+        lambda: decisions.PredictionSets(0.8).fit(z, y).predict(z, weights=weights): "`weights` must be left out",
+        lambda: decisions.PredictionSets(0.999).fit(z, y, groups=groups): "the group of rows '0' has 100",
+        lambda: decisions.Abstain().fit(z, y, weights=weights): "the guarantee of Abstain knows no weights of rows",
+        lambda: decisions.Abstain().fit(z, y, groups=groups): "the guarantee of Abstain knows no groups of rows",
+    }.items():
+        with pytest.raises(ValueError, match=re.escape(words)):
+            call()
+
+
+@pytest.mark.parametrize("name", list(SCORES))
+def test_weighted_limits_by_brute_force(name):
+    (z, y), (t, _) = drawn(300, 5, 0), drawn(80, 5, 1)
+    rng = np.random.default_rng(2)
+    u, v, w, new = rng.random(300), rng.random(80), rng.gamma(0.5, size=300), 20 * rng.gamma(0.5, size=80)
+    rule = decisions.PredictionSets(0.8, name, penalty=0.05, k_reg=2)
+    given, own = ({}, {}) if name == "lac" else ({"uniforms": u}, {"uniforms": v})
+    rule.fit(z, y, weights=w, **given)
+    p, q = softmax(z), softmax(t)
+    scores = [twin_score(name, p[i], y[i], u[i], 0.05, 2) for i in range(300)]
+
+    def limit(weight):
+        """The smallest score with enough weight at or below it, where the new row's own weight lies at infinity."""
+        enough = [
+            s for s in sorted(scores) if sum(w[i] for i in range(300) if scores[i] <= s) >= 0.8 * (sum(w) + weight)
+        ]
+        return enough[0] if enough else math.inf
+
+    expected = [
+        [twin_score(name, q[i], k, v[i], 0.05, 2) <= limit(new[i]) + 1e-12 for k in range(5)] for i in range(80)
+    ]
+    members = rule.predict(t, weights=new, **own)
+    assert (members == np.array(expected)).all()
+    assert members[new.argmax()].all()
+    same = decisions.PredictionSets(0.8, name).fit(z, y, weights=np.full(300, 3.0), **given)
+    plain = decisions.PredictionSets(0.8, name).fit(z, y, **given)
+    assert (same.predict(t, weights=np.full(80, 3.0), **own) == plain.predict(t, **own)).all()
+
+
+@pytest.mark.slow
+def test_weights_keep_the_promise_under_covariate_shift():
+    """Labels depend on x alone; new rows have larger x, where the model is worse. Ratios are known: exp(x − ½)."""
+    rng = np.random.default_rng(0)
+
+    def rows(n, mean):
+        x = rng.normal(mean, 1, n)
+        z = 2 * rng.normal(size=(n, 4))
+        truth = z / (1 + np.exp(2 * x))[:, None] + rng.gumbel(size=(n, 4))
+        return z, truth.argmax(1), np.exp(x - 0.5)
+
+    covered = {"weighted": [], "plain": []}
+    for _ in range(300):
+        (z, y, w), (t, ty, v) = rows(300, 0.0), rows(100, 1.0)
+        weighted = decisions.PredictionSets(0.8, "aps").fit(z, y, weights=w).predict(t, weights=v)
+        plain = decisions.PredictionSets(0.8, "aps").fit(z, y).predict(t)
+        for name, members in {"weighted": weighted, "plain": plain}.items():
+            covered[name].append(members[np.arange(100), ty].mean())
+    error = np.std(covered["weighted"]) / 300**0.5
+    assert np.mean(covered["weighted"]) > 0.8 - 3 * error
+    assert np.mean(covered["weighted"]) < 0.84
+    assert np.mean(covered["plain"]) < 0.77
+
+
+@pytest.mark.slow
+def test_sets_cover_every_group_of_people(shared_data):
+    """Two-year recidivism from the decile that COMPAS gave: 100 splits into rates, calibration and test rows."""
+    with open(shared_data / "groups" / "compas.csv", newline="") as file:
+        people = list(csv.DictReader(file))
+    decile, y = (np.array([int(one[key]) for one in people]) for key in ("decile_score", "two_year_recid"))
+    race = np.array([one["race"] for one in people])
+    groups = np.where(np.isin(race, ["African-American", "Caucasian", "Hispanic"]), race, "Other")
+    rng = np.random.default_rng(0)
+    covered = {(kind, group): [] for kind in ("one limit", "by group") for group in set(groups.tolist())}
+    for _ in range(100):
+        first, second, third = np.array_split(rng.permutation(len(y)), 3)
+        rates = np.array([y[first][decile[first] == k].mean() for k in range(1, 11)])[decile - 1]
+        p, u = np.stack([1 - rates, rates], 1), rng.random(len(y))
+        for kind in ("one limit", "by group"):
+            fitted, new = ({} if kind == "one limit" else {"groups": groups[rows]} for rows in (second, third))
+            rule = decisions.PredictionSets(0.8, "aps")
+            rule.fit(p[second], y[second], from_probabilities=True, uniforms=u[second], **fitted)
+            members = rule.predict(p[third], from_probabilities=True, uniforms=u[third], **new)
+            hit = members[np.arange(len(third)), y[third]]
+            for group in set(groups.tolist()):
+                covered[kind, group].append(hit[groups[third] == group].mean())
+    for (kind, group), shares in covered.items():
+        error = np.std(shares) / len(shares) ** 0.5
+        if kind == "by group":
+            assert 0.8 - 3 * error < np.mean(shares) < 0.8 + 1 / 120 + 3 * error, group
+    assert min(np.mean(covered["one limit", group]) for group in set(groups.tolist())) < 0.79

@@ -151,3 +151,52 @@ def test_what_stands_beside_the_page_is_seen_to_before_the_work(capsys, tmp_path
     assert (code, output) == (2, "")
     assert f"{beside} exists already with another content; add --force to overwrite it" in errors
     assert beside.read_text() == "mine"
+
+
+def ordered_rows(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, n)
+    z = -1.5 * np.abs(np.arange(4) - (y + rng.normal(0, 0.8, n))[:, None])
+    p = np.exp(z)
+    return p / p.sum(1, keepdims=True), y
+
+
+@pytest.mark.filterwarnings("always::softkin.predictions.Assumption")
+def test_ordered_classes_have_a_ranked_probability_score(capsys, tmp_path, monkeypatch):
+    p, y = ordered_rows()
+    np.savez(tmp_path / "a.npz", probs=p, labels=y, class_names=["poor", "fair", "good", "great"])
+    twin = np.mean(
+        [sum((sum(row[: k + 1]) - (label <= k)) ** 2 for k in range(3)) / 3 for row, label in zip(p, y, strict=True)]
+    )
+    _, output, _ = run(capsys, "evaluate", tmp_path / "a.npz", "--json")
+    assert "rps" not in json.loads(output)["models"][0]["metrics"]
+    code, output, errors = run(capsys, "evaluate", tmp_path / "a.npz", "--ordered", "--json")
+    assert code == 0
+    assert "ordered as they are given: poor < fair < good < great." in errors
+    whole = json.loads(output)["models"][0]["metrics"]["rps"]
+    assert whole["value"] == pytest.approx(twin, abs=1e-12)
+    assert whole["low"] < twin < whole["high"]
+    monkeypatch.setattr("softkin.evaluation.from_files.ROWS", 100)
+    _, output, _ = run(capsys, "evaluate", tmp_path / "a.npz", "--ordered", "--json")
+    assert json.loads(output)["models"][0]["metrics"]["rps"]["value"] == pytest.approx(twin, abs=1e-12)
+
+
+def test_ordered_classes_must_be_in_order(capsys, tmp_path):
+    p, y = ordered_rows()
+    np.savez(tmp_path / "a.npz", probs=p, labels=y, class_names=["1", "10", "2", "3"])
+    code, _, errors = run(capsys, "evaluate", tmp_path / "a.npz", "--ordered")
+    assert code == 1
+    assert "the classes must be in their order for --ordered, but are 1, 10, 2, 3" in errors
+
+
+def test_sets_of_ordered_classes_have_no_gaps(capsys, tmp_path):
+    for name, seed in {"a": 0, "b": 1}.items():
+        p, y = ordered_rows(seed=seed)
+        np.savez(tmp_path / f"{name}.npz", probs=p, labels=y)
+    fit = ("decide", "fit", tmp_path / "a.npz", "--rule", "sets", "--score", "ordinal", "--output", tmp_path / "rule")
+    assert run(capsys, *fit)[0] == 0
+    assert run(capsys, "decide", "apply", tmp_path / "rule", tmp_path / "b.npz", "--output", tmp_path / "s.npz")[0] == 0
+    with np.load(tmp_path / "s.npz") as file:
+        for row in file["answers"]:
+            places = np.flatnonzero(row)
+            assert len(places) == 0 or len(places) == places[-1] - places[0] + 1

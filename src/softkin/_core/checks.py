@@ -248,20 +248,20 @@ def rows_are_distributions(values: Tensor) -> bool:
     return bool((off <= (1e-2 if half else 1e-3)).all()) or bool((off <= rounding(values)).all())
 
 
-def weights(values: Any, num_samples: int) -> Tensor:
-    """``sample_weight`` as (N,) float64 numbers of at least 0, not all 0."""
-    tensor = as_tensor(values, "sample_weight")
+def weights(values: Any, num_samples: int, name: str = "sample_weight") -> Tensor:
+    """``values`` as (N,) float64 numbers of at least 0, not all 0."""
+    tensor = as_tensor(values, name)
     if tensor.shape != (num_samples,):
         raise ValueError(
-            f"`sample_weight` must have shape ({num_samples},), one weight for each sample, got {tuple(tensor.shape)}."
+            f"`{name}` must have shape ({num_samples},), one weight for each sample, got {tuple(tensor.shape)}."
         )
     tensor = (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
-    finite(tensor, "sample_weight")
+    finite(tensor, name)
     if bool((tensor < 0).any()):
         row = int((tensor < 0).nonzero()[0])
-        raise ValueError(f"`sample_weight` must not be negative, got {float(tensor[row]):g} at row {row}.")
+        raise ValueError(f"`{name}` must not be negative, got {float(tensor[row]):g} at row {row}.")
     if not bool((tensor > 0).any()):
-        raise ValueError("`sample_weight` must be above 0 somewhere, but every weight is 0.")
+        raise ValueError(f"`{name}` must be above 0 somewhere, but every weight is 0.")
     return tensor
 
 

@@ -11,6 +11,7 @@ what it changed), ``certify`` (the effect on samples it was not fitted on), ``sa
 - ``IsotonicCalibration``, ``HistogramBinning``, ``BayesianBinning``, ``MutualInformationBinning``: shares of hits
 - ``SplineCalibration``: the winning score only
 - ``fit_best``: the choice between them
+- ``PerLabel``: one of them for each of several labels a sample
 - ``KinHead``: a second head on frozen features, for few rows; it takes features besides logits
 """
 
@@ -30,6 +31,7 @@ from softkin.calibrators.spline import SplineCalibration
 
 from softkin.calibrators.certificate import Certificate, HeldOut, Solution
 from softkin.calibrators.kin_head import KinHead
+from softkin.calibrators.per_label import PerLabel
 from softkin.calibrators.selection import BestFit, Candidate, affordable, default_candidates, fit_best
 from softkin.calibrators.zeros import Floor, floor_of
 
@@ -53,6 +55,7 @@ __all__ = [
     "MatrixScaling",
     "MutualInformationBinning",
     "Parametric",
+    "PerLabel",
     "PlattScaling",
     "Solution",
     "SplineCalibration",

@@ -39,8 +39,8 @@ def in_shell(message: str, options: Set[str]) -> str:
             return match[0]
         return f"add {name}" if match["verb"] else name
 
-    message = re.sub(r"(?P<verb>pass )?(?P<name>[a-z]\w*)=(True\b|None\b|(?=[ ;,.)]|$))", option, message)
-    return re.sub(r"^(?P<verb>)`(?P<name>[a-z]\w*)`(?= must)", option, message)
+    message = re.sub(r"(?P<verb>pass )?\b(?P<name>[a-z]\w{0,60})=(True\b|None\b|(?=[ ;,.)]|$))", option, message)
+    return re.sub(r"^(?P<verb>)`(?P<name>[a-z]\w{0,60})`(?= must)", option, message)
 
 
 def examples(*commands: str) -> str:

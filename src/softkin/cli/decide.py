@@ -34,10 +34,11 @@ EXAMPLES = {
     "compare": f"{EXAMPLE}\nsoftkin decide compare held-out.csv test.csv",
 }
 
-COLUMNS = ("coverage", "worst_class", "size", "superclasses", "answered", "error", "information", "cost")
+COLUMNS = ("coverage", "worst_class", "worst_group", "size", "superclasses", "answered", "error", "information", "cost")
 HEADINGS = {
     "coverage": "coverage %",
     "worst_class": "worst class %",
+    "worst_group": "worst group %",
     "size": "size",
     "superclasses": "superclasses",
     "answered": "answered %",
@@ -46,7 +47,7 @@ HEADINGS = {
     "cost": "cost",
 }
 PER_CLASS = "class"
-IN_PERCENT = ("coverage", "worst_class", "answered", "error")
+IN_PERCENT = ("coverage", "worst_class", "worst_group", "answered", "error")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -98,6 +99,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         choices.path(parser.add_argument("--costs", action=repeated, metavar="FILE", help=costs))
         groups = "guarantee --coverage for each class (class), or for each group of classes in a .csv or .json file"
         choose(parser.add_argument("--conditional", metavar="GROUPS"), groups, lambda: ["class"], files=True)
+    for parser in (fit, apply):
+        parser.add_argument("--group", metavar="NAME", help="column of groups of rows: sets hold for each")
     for parser in (fit, apply, compare):
         add_common_options(parser, score=False)
 
@@ -210,7 +213,10 @@ def _apply(arguments: argparse.Namespace) -> None:
     result |= {"guarantee": rule.guarantee(), "warnings": [] if overlap is None else [overlap]}
     if predictions.labels is not None:
         outcome = rule.evaluate(
-            predictions.scores, predictions.labels, from_probabilities=predictions.are_probabilities
+            predictions.scores,
+            predictions.labels,
+            from_probabilities=predictions.are_probabilities,
+            **deciding.beside(predictions),
         )
         result |= outcome.to_dict()
     matched = leaks.reordered(rule, read_in)

@@ -48,7 +48,6 @@ EXAMPLE = "softkin evaluate examples/digits-test.npz --abstain 0.05"
 MORE_EXAMPLES = (
     "softkin evaluate examples/churn.csv",
     "softkin evaluate examples/tickets.csv --report tickets.html",
-    "softkin evaluate before.csv after.csv --json",
     "softkin evaluate pairs.csv --group model --report pairs.html",
 )
 
@@ -69,12 +68,22 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     numbers = command.add_argument_group("numbers")
     numbers.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
     numbers.add_argument("--group", metavar="NAME", help="column of groups of rows: measure each, and compare them")
+    numbers.add_argument(
+        "--multi-label",
+        action="store_true",
+        help="labels are (N, L) zeros and ones of an .npz file, each a yes or no of its own: measure all and each",
+    )
     numbers.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
     numbers.add_argument(
         "--resamples",
         type=int,
         default=1000,
         help="resamples for the intervals (default: 1000); the comparisons of more than 5 models take more",
+    )
+    numbers.add_argument(
+        "--ordered",
+        action="store_true",
+        help="the classes are ordered as given (ratings, grades): add the ranked probability score",
     )
     numbers.add_argument("--kde-interval", action="store_true", help="add an interval for the output's KDE ECE (slow)")
     numbers.add_argument(
@@ -135,6 +144,12 @@ def check(arguments: argparse.Namespace) -> None:
     require(arguments.engine, ENGINES, "--engine")
     if arguments.address is not None and arguments.engine != "ray":
         raise ValueError(f"--address is for --engine ray, and the engine is {arguments.engine}.")
+    if arguments.multi_label:
+        for option in ("report", "group", "abstain", "ood", "weight", "labels", "ordered"):
+            if getattr(arguments, option):
+                raise ValueError(f"--{option} must be left out with --multi-label.")
+        if len(arguments.files) > 1:
+            raise ValueError("--multi-label takes one FILE; models of several labels a sample are not compared.")
     if arguments.files.count("-") > 1:
         raise ValueError("standard input (-) can be read only once.")
     if arguments.report is not None and len(arguments.files) > MOST_MODELS:
@@ -160,13 +175,14 @@ def run(arguments: argparse.Namespace) -> None:
 
     gc.freeze()
     gc.enable()
-    settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
+    settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed", "ordered")}
     models = []
     for path, title in zip(arguments.files, _titles(arguments.files), strict=True):
         model = evaluation.evaluate_file(
             path,
             name=title,
             kde_interval=arguments.kde_interval,
+            multi_label=arguments.multi_label,
             jobs=arguments.jobs,
             engine=arguments.engine,
             address=arguments.address,
@@ -318,7 +334,7 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         what = (
             "pairs of a confidence and an outcome"
             if data.get("kind") == "pairs"
-            else f"samples, {data['num_classes']:,} classes"
+            else f"samples, {data['num_classes']:,} {'labels each' if data.get('kind') == 'labels' else 'classes'}"
         )
         print(f"{shown(model.name)}: {data['num_samples']:,} {what}")
         for doubt in data["verdict"]["doubts"]:
@@ -335,7 +351,7 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
                 caveats.append(f"{metric.title}: {measured.caveat}.")
             rows.append((metric.title, *_cells(measured, metric.percent)))
         print_table(["", "value", f"{level} interval", "if calibrated"], rows, [3])
-        if data["num_classes"] == 2 and data.get("kind") != "pairs":
+        if data["num_classes"] == 2 and data.get("kind") == "classes":
             half = files.from_number(data["metrics"]["brier"]["value"]) / 2
             caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
         missing = [f"No {', '.join(titles)}: {reason}." for reason, titles in absent.items()]

@@ -10,6 +10,8 @@ from softkin._core import checks
 from softkin.metrics import Interval
 from softkin.metrics.intervals import student, wilson
 
+ROUNDING = 1e-12  # relative, of sums of weights: equal weights give the ranks of whole numbers
+
 
 def share(value: float, name: str, example: float = 0.05) -> float:
     """A number strictly between 0 and 1."""
@@ -49,6 +51,34 @@ def conformal_limit(scores: Tensor, coverage: float) -> Tensor:
     """
     place = rank(scores.shape[-1], coverage)
     return scores.kthvalue(place, dim=-1).values
+
+
+def weighted_limits(scores: Tensor, weights: Tensor, own: Tensor, coverage: float) -> Tensor:
+    r"""The limits that new scores do not exceed with probability at least ``coverage`` under covariate shift.
+
+    With density ratios :math:`w(x) = dQ/dP(x)`, calibration rows from P and a new row from Q, whose labels given x are
+    alike, the limit of a new row of weight w is the smallest score q with
+
+    .. math:: \sum_{i : s_i \le q} w_i \ge (1 - \alpha) \Big( \sum_i w_i + w \Big)
+
+    and infinite if there is none. Only ratios of weights count. With equal weights it is ``conformal_limit``.
+
+    Args:
+        scores: (n,) in ascending order.
+        weights: (n,) of the calibration rows, in the order of the scores.
+        own: (m,) of the new rows.
+        coverage: 1 − α.
+
+    Returns:
+        (m,) limits.
+
+    References:
+        Tibshirani, Barber, Candès and Ramdas, Conformal Prediction Under Covariate Shift, 2019, Corollary 1.
+    """
+    below = weights.cumsum(dim=0)
+    needed = coverage * (below[-1] + own) * (1 - ROUNDING)
+    places = torch.searchsorted(below, needed)
+    return torch.cat([scores, scores.new_full((1,), math.inf)])[places]
 
 
 def binomial_limit(wrong: Tensor, answered: Tensor, delta: float) -> Tensor:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin._core import checks
@@ -24,6 +26,10 @@ class Rows:
     """(N,) float64 numbers in [0, 1) that randomise the sets"""
     are_pairs: bool = False
     """Whether the two columns are those of a pair: the answer is wrong, or right"""
+    groups: NDArray[np.str_] | None = None
+    """(N,) the name of each row's group, where each group has limits of its own"""
+    weights: Tensor | None = None
+    """(N,) density ratios of the rows, float64"""
 
     @classmethod
     def of(cls, values: Array, from_probabilities: bool, *, least: int = 0, are_pairs: bool = False) -> "Rows":
@@ -59,12 +65,9 @@ class Rows:
 
     def take(self, places: Tensor) -> "Rows":
         """The rows at ``places``."""
-        return Rows(
-            self.values[places],
-            self.are_probabilities,
-            None if self.uniforms is None else self.uniforms[places],
-            self.are_pairs,
-        )
+        uniforms, weights = (None if part is None else part[places] for part in (self.uniforms, self.weights))
+        groups = None if self.groups is None else self.groups[places.numpy()]
+        return Rows(self.values[places], self.are_probabilities, uniforms, self.are_pairs, groups, weights)
 
     def blocks(self, width: int | None = None) -> Iterator[tuple[slice, Tensor]]:
         """Slices of rows with their (n, K) float64 probabilities; ``width`` is the caller's values per row."""

@@ -101,6 +101,16 @@ class Rule(Fitted[Rows]):
     takes_pairs: ClassVar[bool] = False
     """Whether the rule can be fitted on confidences and whether they were right"""
 
+    def beside(self, rows: Rows, groups: Sequence[Any] | Array | None, weights: Array | None, *, new: bool) -> Rows:
+        """The rows with their groups and weights, where a theorem knows them; ``new`` unless they are a fit's."""
+        for name, given in {"groups": groups, "weights": weights}.items():
+            if given is not None:
+                raise ValueError(
+                    f"`{name}` must be left out: the guarantee of {type(self).__name__} knows no {name} of rows; that "
+                    "of PredictionSets does."
+                )
+        return rows
+
     def takes_logits(self) -> bool:
         """Whether the rule can only be fitted on logits."""
         return False
@@ -120,6 +130,8 @@ class Rule(Fitted[Rows]):
         from_probabilities: bool = False,
         sample_ids: Sequence[Any] | Array | None = None,
         class_names: Sequence[str] | None = None,
+        groups: Sequence[Any] | Array | None = None,
+        weights: Array | None = None,
     ) -> Self:
         """Fit on held-out rows.
 
@@ -133,12 +145,16 @@ class Rule(Fitted[Rows]):
             sample_ids: Names or numbers of the samples. A digest of each is kept, and ``predict`` warns about samples
                 that are among them: the promise does not hold for those.
             class_names: Names that are kept with the rule, also in files.
+            groups: (N,) the group of each row, such as a site, for a promise to each group. Only ``PredictionSets``
+                takes groups and weights; other rules refuse them.
+            weights: (N,) density ratios, for a promise about rows of another distribution.
         """
         labels, named = numbered(labels, logits, class_names)
         class_names = named if class_names is None else class_names
         y = checks.as_tensor(labels, "labels")
         pairs = y.dtype == torch.bool
         rows = Rows.of(logits, from_probabilities, least=1, are_pairs=pairs)
+        rows = self.beside(rows, groups, weights, new=False)
         if rows.are_pairs and not self.takes_pairs:
             able = ", ".join(kind.__name__ for kind in self.registry.values() if kind.takes_pairs)
             raise ValueError(
@@ -166,6 +182,8 @@ class Rule(Fitted[Rows]):
         *,
         from_probabilities: bool = False,
         sample_ids: Sequence[Any] | Array | None = None,
+        groups: Sequence[Any] | Array | None = None,
+        weights: Array | None = None,
     ) -> Any:
         """The rule's answers, as numpy arrays or torch tensors like the input, on the same device.
 
@@ -173,8 +191,11 @@ class Rule(Fitted[Rows]):
             logits: (N, K), or probabilities with ``from_probabilities=True``.
             from_probabilities: Whether ``logits`` are probabilities.
             sample_ids: If the fit had sample ids too, samples that occur in both cause a warning.
+            groups: (N,) the groups of the rows, if the fit had groups.
+            weights: (N,) the density ratios of the rows, if the fit had weights.
         """
-        return checks.like(self.answers(self.new_rows(logits, from_probabilities, sample_ids)), logits)
+        rows = self.beside(self.new_rows(logits, from_probabilities, sample_ids), groups, weights, new=True)
+        return checks.like(self.answers(rows), logits)
 
     def new_rows(
         self, logits: Array, from_probabilities: bool, sample_ids: Sequence[Any] | Array | None, *, least: int = 0
@@ -200,6 +221,8 @@ class Rule(Fitted[Rows]):
         confidence: float = 0.95,
         superclasses: Array | None = None,
         costs: Array | None = None,
+        groups: Sequence[Any] | Array | None = None,
+        weights: Array | None = None,
     ) -> Outcome:
         """Measure the rule on labelled rows other than those of the fit; each number has an interval.
 
@@ -212,9 +235,12 @@ class Rule(Fitted[Rows]):
             superclasses: (K,) super-class of each class; sets are then also counted in super-classes.
             costs: (K, K) cost of answer j where the truth is k, in row k. Answers then also have a cost; for ``Costs``
                 these replace the rule's own.
+            groups: (N,) the groups of the rows, if the fit had groups.
+            weights: (N,) the density ratios of the rows, if the fit had weights. They change the answers; measures are
+                those of the rows as they are.
         """
         labels, _ = numbered(labels, logits, self.class_names_)
-        rows = self.new_rows(logits, from_probabilities, None, least=1)
+        rows = self.beside(self.new_rows(logits, from_probabilities, None, least=1), groups, weights, new=True)
         given = checks.as_tensor(labels, "labels")
         known = given.to(torch.int64) if rows.are_pairs else labels
         y = checks.class_labels(known, num_samples=len(rows), num_classes=rows.num_classes).cpu()

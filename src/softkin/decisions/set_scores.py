@@ -118,10 +118,11 @@ class Scoring:
         if extra is not None:
             scores += extra.gather(1, classes)
         members = torch.zeros(p.shape, dtype=torch.bool)
-        members.scatter_(1, classes, scores <= limits[classes] if limits.ndim else scores <= limits)
+        of_ranks = limits.expand(p.shape).gather(1, classes)
+        members.scatter_(1, classes, scores <= of_ranks)
         if bool(is_open.any()):
             scores = self.all(p[is_open], None if u is None else u[is_open])
-            members[is_open] = (scores if extra is None else scores + extra[is_open]) <= limits
+            members[is_open] = (scores if extra is None else scores + extra[is_open]) <= limits.expand(p.shape)[is_open]
         return members
 
     def _within_one_limit(self, p: Tensor, u: Tensor | None, limit: Tensor) -> Tensor:

@@ -3,10 +3,12 @@
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin._core import checks
@@ -17,6 +19,7 @@ from softkin.decisions import bounds, kin
 from softkin.decisions.rows import Rows, pseudo_uniforms, set_apart
 from softkin.decisions.rule import SUPERCLASSES, Outcome, Rule
 from softkin.decisions.set_scores import SCORES, SLACK, Scoring
+from softkin.metrics import Interval
 from softkin.similarity import SparseRows
 
 ROUNDING = 1e-5  # above the relative error of a float32 probability, 4.1e-6: values nearer to a limit are recomputed
@@ -34,7 +37,14 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
     beta distribution with a standard deviation of about √(coverage (1−coverage) / n).
 
     ``conditional="class"`` gives each class its own limit, from its own rows, and the promise holds for each class.
-    With groups it holds for each group, which takes fewer rows. This is Mondrian conformal prediction.
+    With groups it holds for each group, which takes fewer rows. This is Mondrian conformal prediction. Groups of rows
+    instead, such as sites, are given to ``fit`` and ``predict`` as ``groups``. Each group has limits of its own, and
+    the promise holds for each. Both together promise it for each class within each group.
+
+    If new rows come from another distribution Q than the calibration rows' P, and labels given x are alike, ``weights``
+    with the density ratios dQ/dP of all rows keep the promise (``bounds.weighted_limits``). The limit of a row then
+    also depends on its own weight. A row that weighs so much that no score suffices gets all classes. The promise is as
+    good as the ratios are.
 
     With ``similarity``, the score becomes s(k) + λ Σ_j p_j v_jk, where v_jk is the unlikeness of class k to class j
     (``kin.unlikeness``), so that classes unlike the probable ones need a better score. λ is the weight with the
@@ -57,7 +67,9 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         seed: Seed for the rows set apart and for the uniform numbers.
 
     Attributes:
-        limits_: (K,) limit of each class.
+        limits_: (K,) limit of each class, or (G, K) for groups of rows; with weights those of a row of weight 0.
+        row_groups_: The names of the groups of rows, or None.
+        ranked_: (2, n) sorted scores of the calibration rows and their weights, if these were given, or None.
         weight_: λ of the penalty.
         updates_: The number of rows that ``update`` has learnt from.
 
@@ -73,8 +85,10 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         Class-Conditional Conformal Prediction with Many Classes, 2023.
     """
 
-    kept = ("limits_", "weight_", "updates_")
+    kept = ("limits_", "weight_", "updates_", "row_groups_", "ranked_")
     limits_: Tensor
+    row_groups_: list[str] | None
+    ranked_: Tensor | None
     weight_: float
     updates_: int
 
@@ -139,13 +153,47 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         from_probabilities: bool = False,
         sample_ids: Sequence[Any] | Array | None = None,
         class_names: Sequence[str] | None = None,
+        groups: Sequence[Any] | Array | None = None,
+        weights: Array | None = None,
         uniforms: Array | None = None,
     ) -> Self:
         """Fit as ``Rule.fit`` does; ``uniforms`` (N,) replaces the uniform numbers of randomised sets."""
         labels, named = numbered(labels, logits, class_names)
         class_names = named if class_names is None else class_names
         rows = self._randomised(Rows.of(logits, from_probabilities, least=1), uniforms)
+        rows = self.beside(rows, groups, weights, new=False)
         return self.fit_checked(rows, labels, sample_ids=sample_ids, class_names=class_names)
+
+    def beside(self, rows: Rows, groups: Sequence[Any] | Array | None, weights: Array | None, *, new: bool) -> Rows:
+        if new:
+            for name, given, known in (
+                ("groups", groups, self.row_groups_ is not None),
+                ("weights", weights, self.ranked_ is not None),
+            ):
+                if (given is not None) != known:
+                    must = "be given" if known else "be left out"
+                    raise ValueError(
+                        f"`{name}` must {must}: the rule was fitted {'with' if known else 'without'} them."
+                    )
+        elif weights is not None and (groups is not None or self.conditional is not None):
+            raise ValueError("`weights` must be left out with groups, or with `conditional`: they need one limit.")
+        if groups is not None:
+            rows = replace(rows, groups=_names(groups, len(rows)))
+        if weights is not None:
+            rows = replace(rows, weights=checks.weights(weights, len(rows), "weights").cpu())
+        return rows
+
+    def _group_numbers(self, rows: Rows) -> Tensor:
+        """(N,) the number of each row's group among those of the fit; 0 where there are none."""
+        if self.row_groups_ is None:
+            return torch.zeros(len(rows), dtype=torch.int64)
+        place = {name: number for number, name in enumerate(self.row_groups_)}
+        names = [] if rows.groups is None else rows.groups.tolist()
+        unknown = next((name for name in names if name not in place), None)
+        if unknown is not None:
+            known = ", ".join(self.row_groups_[:5]) + (" …" if len(place) > 5 else "")
+            raise ValueError(f"`groups` must be those of the fit, {known}, got {unknown!r}: it has no limit.")
+        return torch.tensor([place[name] for name in names], dtype=torch.int64)
 
     def _randomised(self, rows: Rows, uniforms: Array | None) -> Rows:
         """The rows with their uniform numbers, if the sets are randomised.
@@ -158,11 +206,11 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             return rows
         num_samples = len(rows)
         if uniforms is None:
-            return Rows(rows.values, rows.are_probabilities, pseudo_uniforms(rows.values, self.seed))
+            return replace(rows, uniforms=pseudo_uniforms(rows.values, self.seed))
         u = checks.scores(uniforms, "uniforms").cpu() if num_samples else torch.zeros(0, dtype=torch.float64)
         if len(u) != num_samples or (num_samples and not 0 <= float(u.min()) <= float(u.max()) <= 1):
             raise ValueError(f"`uniforms` must be {num_samples} numbers from 0 to 1, one for each row.")
-        return Rows(rows.values, rows.are_probabilities, u)
+        return replace(rows, uniforms=u)
 
     def _groups(self) -> Tensor:
         """(K,) group of each class; each group has one limit."""
@@ -175,7 +223,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
     def fit_rows(self, rows: Rows, labels: Tensor) -> None:
         groups = self._groups()
         unlike = None
-        self.weight_, self.updates_ = 0.0, 0
+        self.weight_, self.updates_, self.ranked_ = 0.0, 0, None
+        self.row_groups_ = None if rows.groups is None else np.unique(rows.groups).tolist()
         if self.similarity is not None:
             if len(self.similarity) != self.num_classes_:
                 raise ValueError(
@@ -192,8 +241,12 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
                 self.weight_ = float(self.weight)
         scores = self._own_scores(rows, labels, unlike)
         is_rough = self._can_be_rough(rows, unlike)
-        limits = torch.empty(int(groups.max()) + 1, dtype=torch.float64)
-        group = groups[labels]
+        if rows.weights is not None:
+            self._rank(scores, rows.weights)
+            return
+        per_row_group = int(groups.max()) + 1
+        limits = torch.empty(per_row_group * len(self.row_groups_ or [""]), dtype=torch.float64)
+        group = groups[labels] + per_row_group * self._group_numbers(rows)
         sizes = torch.bincount(group, minlength=len(limits))
         smallest = int(sizes.argmin())
         self._require(int(sizes[smallest]), self._called(smallest), len(rows))
@@ -204,11 +257,28 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
                 for part, p in rows.exact_blocks(near):
                     scores[part] = self.scoring.own(p, labels[part], None)
                 limits[place] = bounds.conformal_limit(scores[inside], self.coverage)
-        self.limits_ = limits[groups]
+        self.limits_ = limits[groups] if self.row_groups_ is None else limits.view(-1, per_row_group)[:, groups]
+        if self.row_groups_ is not None:
+            return
         is_full = self.limits_ >= 1 - SLACK + self._largest_penalty()
         if unlike is None and bool(is_full.any()):
             at_limit = (is_full[labels] & (scores >= self.limits_[labels] - SLACK)).nonzero()[:, 0]
             warnings.warn(self._why_full(is_full, rows.take(at_limit), labels[at_limit]), stacklevel=5)
+
+    def _rank(self, scores: Tensor, weights: Tensor) -> None:
+        """Keep the scores in their order, with their weights."""
+        order = scores.argsort(stable=True)
+        self.ranked_ = torch.stack([scores[order], weights[order]])
+        effective = float(weights.sum().square() / weights.square().sum())
+        if effective < bounds.fewest_rows(self.coverage):
+            warnings.warn(
+                f"the weighted rows say as much as {effective:.1f} of equal weight, and coverage {self.coverage:g} "
+                f"needs at least {bounds.fewest_rows(self.coverage)}: most sets hold all classes.",
+                stacklevel=6,
+            )
+        none = torch.zeros(1, dtype=torch.float64)
+        limit = bounds.weighted_limits(self.ranked_[0], self.ranked_[1], none, self.coverage)
+        self.limits_ = limit.expand(self.num_classes_).clone()
 
     def _why_full(self, is_full: Tensor, rows: Rows, labels: Tensor) -> str:
         """The sentence about classes that are in every set; ``rows`` are those at their limit, the largest score."""
@@ -231,6 +301,10 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         return self.penalty * max(0, self.num_classes_ - self.k_reg) if SCORES[self.score].penalised else 0.0
 
     def _called(self, group: int) -> str:
+        if self.row_groups_ is not None:
+            own, cell = divmod(group, int(self._groups().max()) + 1)
+            within = "" if self.conditional is None else f" of class group {cell}"
+            return f"the group of rows {self.row_groups_[own]!r}{within}"
         if self.conditional is None:
             return "all rows"
         return f"class {group}" if isinstance(self.conditional, str) else f"group {group}"
@@ -239,7 +313,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         least = bounds.fewest_rows(self.coverage)
         if count >= least:
             return
-        if self.conditional is None:
+        one_limit = self.conditional is None and self.row_groups_ is None
+        if one_limit:
             have = f"got {count}"
             if total > count:
                 have += f" of {total} after those that choose the weight"
@@ -247,14 +322,17 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         else:
             have = f"but {what} has {count or 'none'}"
             remedy = "join rare classes with similar ones (decisions.kin_groups), or lower the coverage"
+            if self.row_groups_ is not None:
+                remedy = "join small groups, or lower the coverage"
         raise ValueError(
             f"`coverage` {self.coverage:g} needs at least {least} calibration rows"
-            f"{'' if self.conditional is None else ' for each limit'}, {have}; {remedy}."
+            f"{'' if one_limit else ' for each limit'}, {have}; {remedy}."
         )
 
     def _can_be_rough(self, rows: Rows, unlike: Tensor | None) -> bool:
         """Whether float32 suffices for rows that are not near a limit: true for 1 − p of float32 logits."""
-        return unlike is None and not SCORES[self.score].cumulates and rows.are_float32
+        plain = rows.groups is None and rows.weights is None
+        return plain and unlike is None and not SCORES[self.score].cumulates and rows.are_float32
 
     def _own_scores(self, rows: Rows, labels: Tensor, unlike: Tensor | None) -> Tensor:
         """(N,) scores of the true classes, in float32 if that suffices."""
@@ -306,14 +384,16 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         *,
         from_probabilities: bool = False,
         sample_ids: Sequence[Any] | Array | None = None,
+        groups: Sequence[Any] | Array | None = None,
+        weights: Array | None = None,
         uniforms: Array | None = None,
     ) -> Any:
         """(N, K) booleans: whether each class is in the row's set.
 
-        ``uniforms`` (N,) replaces the uniform numbers of randomised sets, which otherwise follow from each row's values
-        and ``seed``.
+        ``groups`` and ``weights`` (N,) are those of these rows, if the fit had such. ``uniforms`` (N,) replaces the
+        uniform numbers of randomised sets, which otherwise follow from each row's values and ``seed``.
         """
-        rows = self.new_rows(logits, from_probabilities, sample_ids)
+        rows = self.beside(self.new_rows(logits, from_probabilities, sample_ids), groups, weights, new=True)
         return checks.like(self.answer(self._randomised(rows, uniforms)), logits)
 
     def answers(self, rows: Rows) -> Tensor:
@@ -328,14 +408,35 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         unlike = self._penalty_matrix()
         if self._can_be_rough(rows, unlike) and self.allow_empty:
             return self._predict_roughly(rows, members)
+        limits = self._limits_of(rows)
         for place, p in rows.blocks():
             u = None if rows.uniforms is None else rows.uniforms[place]
             extra = None if unlike is None else p @ unlike
-            block = self.scoring.within(p, u, self.limits_, extra)
+            block = self.scoring.within(p, u, self.limits_ if limits is None else limits[place], extra)
             if not self.allow_empty:
                 block.scatter_(1, p.argmax(dim=1, keepdim=True), True)
             members[place] = block
         return members
+
+    def _limits_of(self, rows: Rows) -> Tensor | None:
+        """(N, K) the limits of each row, if rows have limits of their own."""
+        if self.ranked_ is not None:
+            own = torch.ones(len(rows), dtype=torch.float64) if rows.weights is None else rows.weights
+            limits = bounds.weighted_limits(self.ranked_[0], self.ranked_[1], own, self.coverage)
+            return limits[:, None].expand(-1, self.num_classes_)
+        return None if self.row_groups_ is None else self.limits_[self._group_numbers(rows)]
+
+    def restore(self, attributes: Mapping[str, Any]) -> None:
+        super().restore({"row_groups_": None, "ranked_": None} | dict(attributes))  # files from before these existed
+
+    def try_out(self) -> None:
+        rows = Rows(torch.eye(3, self.num_classes_, dtype=torch.float64), False)
+        if self.row_groups_ is not None:
+            if self.limits_.shape != (len(self.row_groups_), self.num_classes_):
+                raise ValueError("its limits must be as many as its groups of rows")
+            rows = replace(rows, groups=_names([self.row_groups_[0]] * 3, 3))
+        self.answers(rows)
+        _ = repr(self), self.guarantee()
 
     def _predict_roughly(self, rows: Rows, members: Tensor) -> Tensor:
         """LAC's sets in float32, except for rows with a class near its limit."""
@@ -385,6 +486,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         """
         if not 0 < checks.number(step, "step") < math.inf:
             raise ValueError(f"`step` must be above 0, such as 0.05, got {step}.")
+        self.check_fitted()
+        self._require_fixed("update")
         given = checks.as_tensor(logits, "logits")
         rows = self._randomised(
             self.new_rows(given[None] if given.ndim == 1 else given, from_probabilities, None), None
@@ -408,6 +511,12 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         self.limits_, self.updates_ = limits, self.updates_ + len(rows)
         return checks.like(members[0] if given.ndim == 1 else members, logits)
 
+    def _require_fixed(self, what: str) -> None:
+        """Refuse what needs limits that are the same for all rows."""
+        if self.row_groups_ is not None or self.ranked_ is not None:
+            beside = "weights" if self.row_groups_ is None else "groups of rows"
+            raise ValueError(f"`{what}` takes no {beside}, and the rule was fitted with them: fit one without.")
+
     def guarantee(self) -> str:
         """The promise of the fitted sets."""
         self.check_fitted()
@@ -417,6 +526,14 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
                 "difference that falls as 1 over their number, whatever the rows were; `predict` uses the last limit."
             )
         whom = {type(None): "", str: " of each class"}.get(type(self.conditional), " of each group of classes")
+        if self.ranked_ is not None:
+            return (
+                f"A set holds the true class of at least {100 * self.coverage:g} % of new rows, on average over "
+                "calibration sets, if the weights are the density ratios of new rows to calibration rows, and labels "
+                "depend on the inputs in the same way in both."
+            )
+        if self.row_groups_ is not None:
+            whom = f"{whom}{' in' if whom else ' of'} each group of rows"
         return (
             f"A set holds the true class of at least {100 * self.coverage:g} % of new rows{whom}, on average over "
             "calibration sets, if those rows are exchangeable with the calibration rows."
@@ -432,14 +549,11 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             "answered": bounds.of_share(int((size > 0).sum()), n, level),
             "error": bounds.of_share(int((~covered).sum()), n, level),
         }
-        count = torch.bincount(labels, minlength=self.num_classes_)
-        hits = torch.bincount(labels, weights=covered.double(), minlength=self.num_classes_)
-        present = count > 0
-        worst = int(torch.where(present, hits / count.clamp(min=1), math.inf).argmin())
-        # The data chose the worst of K classes, so its interval is one of K simultaneous intervals.
-        adjusted = 1 - (1 - level) / int(present.sum())
-        ends = bounds.exactly_of_share(float(hits[worst]), int(count[worst]), adjusted)
-        measures["worst_class"] = type(ends)(ends.value, ends.low, ends.high, level)
+        measures["worst_class"], worst, rows_of_worst = _worst(labels, covered, level)
+        details: dict[str, Any] = {}
+        if self.row_groups_ is not None:
+            measures["worst_group"], group, _ = _worst(self._group_numbers(rows), covered, level)
+            details["worst_group"] = self.row_groups_[group]
         if SUPERCLASSES in options:
             groups = options[SUPERCLASSES]
             shown = torch.zeros(n, int(groups.max()) + 1, dtype=torch.int32).index_add_(1, groups, answers.int())
@@ -457,10 +571,11 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
                     "high": share.high,
                 }
             )
-        details = {"worst_class": worst, "worst_class_rows": int(count[worst]), "by_size": by_size}
+        details |= {"worst_class": worst, "worst_class_rows": rows_of_worst, "by_size": by_size}
         return Outcome(n, measures, details | ({"weight": self.weight_} if self.similarity is not None else {}))
 
     def formula(self) -> Formula:
+        self._require_fixed("as_module")
         unlike = self._penalty_matrix()
         members = self.scoring.formula(unlike is not None)
         keep_winner = not self.allow_empty
@@ -473,6 +588,28 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             return inside
 
         return formula, [self.limits_, *([unlike] if unlike is not None else [])]
+
+
+def _names(groups: Sequence[Any] | Array, num_samples: int) -> NDArray[np.str_]:
+    """(N,) groups as texts."""
+    values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    if len(values) != num_samples:
+        raise ValueError(f"`groups` must be as many as the rows: got {len(values)} for {num_samples}.")
+    return np.array([str(value) for value in values], dtype=np.str_)
+
+
+def _worst(member: Tensor, covered: Tensor, level: float) -> tuple[Interval, int, int]:
+    """The lowest coverage of a class or group with its interval, its number, and its number of rows.
+
+    The data chose the worst of G, so its interval is one of G simultaneous intervals.
+    """
+    count = torch.bincount(member)
+    hits = torch.bincount(member, weights=covered.double())
+    present = count > 0
+    worst = int(torch.where(present, hits / count.clamp(min=1), math.inf).argmin())
+    adjusted = 1 - (1 - level) / int(present.sum())
+    ends = bounds.exactly_of_share(float(hits[worst]), int(count[worst]), adjusted)
+    return Interval(ends.value, ends.low, ends.high, level), worst, int(count[worst])
 
 
 def _rounding(p: Tensor) -> Tensor:

@@ -25,12 +25,12 @@ def compare(models: Sequence[Predictions], **settings: Any) -> list[Compared]:
 
     Args:
         models: At least two predictions of the same samples.
-        settings: ``n_bins``, ``confidence``, ``resamples``, ``seed``, as for ``evaluate``.
+        settings: ``n_bins``, ``confidence``, ``resamples``, ``seed``, ``ordered``, as for ``evaluate``.
     """
     chosen = Settings(**settings)
     first, *others = models
     in_order = [first, *(aligned(first, other) for other in others)]
-    metrics = catalogue.shown("compare", first.num_classes)
+    metrics = catalogue.shown("compare", first.num_classes, ordered=chosen.ordered)
     claims = [model.claims for model in in_order]
     made = [
         {key: one for key, one in statistics(each, metrics, chosen).items() if not isinstance(one, Meaningless)}

@@ -141,8 +141,8 @@ def check_options(kind: type[Rule], options: Mapping[str, Any]) -> None:
 
 def fit(rule: Rule, predictions: Predictions) -> Rule:
     """Fit on predictions, and remember their rows by content."""
-    if predictions.votes is not None or predictions.weights is not None:
-        raise SoftkinError(f"{predictions.name} has votes or weights, which the guarantees of rules do not know.")
+    if predictions.votes is not None:
+        raise SoftkinError(f"{predictions.name} has votes, which the guarantees of rules do not know.")
     scores, labels, _ = predictions.arrays()
     return rule.fit(
         scores if predictions.are_pairs else predictions.scores,
@@ -150,7 +150,13 @@ def fit(rule: Rule, predictions: Predictions) -> Rule:
         from_probabilities=predictions.are_probabilities,
         sample_ids=leaks.row_keys(predictions),
         class_names=predictions.class_names,
+        **beside(predictions),
     )
+
+
+def beside(predictions: Predictions) -> dict[str, Any]:
+    """The groups and weights of the rows, as rules take them."""
+    return {"groups": predictions.groups, "weights": predictions.weights}
 
 
 def notice(rule: Rule, predictions: Predictions) -> str | None:
@@ -164,7 +170,9 @@ def notice(rule: Rule, predictions: Predictions) -> str | None:
 def answers(rule: Rule, predictions: Predictions) -> Tensor:
     """The rule's answer for each row of predictions whose classes are in its order (``Predictions.in_order``)."""
     try:
-        result: Tensor = rule.predict(predictions.scores, from_probabilities=predictions.are_probabilities)
+        result: Tensor = rule.predict(
+            predictions.scores, from_probabilities=predictions.are_probabilities, **beside(predictions)
+        )
     except ValueError as error:
         raise SoftkinError(f"{predictions.name}: {error}") from error
     return result
@@ -329,7 +337,12 @@ def compare_rules(
 def _measured(rule: Rule, test: Predictions, level: float, **options: Any) -> Outcome:
     test = test.in_order(rule.class_names_, "the rule")
     return rule.evaluate(
-        test.scores, test.known_labels, from_probabilities=test.are_probabilities, confidence=level, **options
+        test.scores,
+        test.known_labels,
+        from_probabilities=test.are_probabilities,
+        confidence=level,
+        **beside(test),
+        **options,
     )
 
 

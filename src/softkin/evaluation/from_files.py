@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.workers import ENGINES
-from softkin.evaluation import comparison, groups, in_memory, shards, streams
+from softkin.evaluation import comparison, groups, in_memory, many_labels, shards, streams
 from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ROWS = 50_000  # more rows are not kept: resampling them would take longer than reading them
 SCORES = 2**24
+SHOWN = 10  # classes whose order is said in full
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def evaluate_file(
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,
     kde_interval: bool = False,
+    multi_label: bool = False,
     **options: Any,
 ) -> Evaluated:
     """Read a file, or several as one set, and measure it, in one pass and in bounded memory.
@@ -69,6 +71,7 @@ def evaluate_file(
         engine: "ray" runs the workers on a Ray cluster, whose nodes must see the files under the same paths.
         address: The cluster's address; by default a cluster that is connected, or a new one on this machine.
         kde_interval: Also compute the interval of the KDE ECE of the output, as for ``evaluate``.
+        multi_label: Whether the file, an .npz, holds (N, L) zeros and ones as labels, each a yes or no of its own.
         options: Options of ``predictions.Reading`` (``kind``, ``labels``, ``label_column`` …) and of ``evaluate``.
     """
     checks.count(jobs, "jobs")
@@ -76,6 +79,12 @@ def evaluate_file(
     of_reading = {field.name for field in fields(Reading)}
     reading = Reading(**{key: value for key, value in options.items() if key in of_reading})
     chosen = Settings(slow=kde_interval, **{key: value for key, value in options.items() if key not in of_reading})
+    if multi_label:
+        claims, label_names = many_labels.read(path, reading)
+        title = name or Path(path).name
+        every = claims.pool("prediction")
+        data = many_labels.evaluated(claims, label_names, title, chosen)
+        return Evaluated(title, data, None, {}, (every.scores, every.is_hit.reshape(-1) > 0.5))
     paths = sets.expand(path)
     if paths is None:
         files = [open_as(path, reading)]
@@ -84,6 +93,8 @@ def evaluate_file(
     else:
         files = sets.opened(paths, reading)
     inference.say(sets.joined(files, str(path)).assumed)
+    if chosen.ordered:
+        inference.say([_order(files[0])])
     rows = [file.num_rows for file in files]
     if None not in rows:
         kept = streams.readers(files[0].claimed_classes, chosen).values()
@@ -108,6 +119,24 @@ def evaluate_file(
     if predictions.groups is not None:
         data["groups"] = groups.evaluated(predictions, reading.group or "group", chosen)
     return Evaluated(title, data, predictions, files[0].notes, answers)
+
+
+def _order(file: PredictionFile) -> str:
+    """The sentence about the order of the classes, which is that of the file."""
+    if file.are_pairs:
+        raise SoftkinError(f"{file.name} holds pairs of a confidence and an outcome, which have no ordered classes.")
+    names = file.class_names or [str(k) for k in range(file.num_classes)]
+    try:
+        values = [float(name) for name in names]
+    except ValueError:
+        values = []
+    if values not in (sorted(values), sorted(values, reverse=True)):
+        raise SoftkinError(
+            f"{file.name}: the classes must be in their order for --ordered, but are {', '.join(names[:5])} …; list "
+            "them in order with --class-columns."
+        )
+    shown = names if len(names) <= SHOWN else [*names[:2], "…", *names[-2:]]
+    return f"{file.name}: the classes are taken to be ordered as they are given: {' < '.join(shown)}."
 
 
 def _fits(files: Sequence[PredictionFile]) -> bool:
@@ -182,7 +211,7 @@ def _merged(total: streams.Stream | None, current: tuple[int, streams.Stream] | 
 def _of_stream(stream: streams.Stream, title: str, files: Sequence[PredictionFile]) -> Evaluated:
     known = None if stream.ids is None else f"{stream.ids:016x}"
     data, made, truth, answers = stream.finish(title, files[0].class_names)
-    compared = {metric.key for metric in catalogue.shown("compare")}
+    compared = {metric.key for metric in catalogue.shown("compare", ordered=True)}
     statistics = {
         key: statistic for key, statistic in made.items() if key in compared and statistic.no_resampling is None
     }

@@ -86,7 +86,8 @@ def evaluated(predictions: Predictions, column: str, settings: Settings, *, risk
     claims = predictions.claims
     every = _simultaneous(settings, len(names))
     parts = [claims.take((member == place).nonzero()[:, 0]) for place in range(len(names))]
-    metrics = [metric for metric in catalogue.shown("evaluate", claims.num_classes) if not metric.slow]
+    shown = catalogue.shown("evaluate", claims.num_classes, ordered=settings.ordered)
+    metrics = [metric for metric in shown if not metric.slow]
     made = [measurement.statistics(part, metrics, every) for part in parts]
     measured = [measurement.measured(each, every) for each in made]
     return {
@@ -95,6 +96,28 @@ def evaluated(predictions: Predictions, column: str, settings: Settings, *, risk
         "groups": [_described(name, part, own, risk) for name, part, own in zip(names, parts, measured, strict=True)],
         "worst": {key: names[place] for key, place in _worst(measured).items()},
         "differ": differences(made),
+    }
+
+
+def of_labels(claims: Claims, names: Sequence[str], settings: Settings, *, risk: float = RISK) -> GroupsData:
+    """Every metric of every label of several a sample, with simultaneous intervals.
+
+    The labels of a sample depend on each other, so there is no test whether they differ.
+    """
+    if len(names) > MOST:
+        raise SoftkinError(f"up to {MOST} labels a sample are measured one by one, got {len(names):,}.")
+    every = _simultaneous(settings, len(names))
+    p, y = claims.probabilities, claims.labels
+    parts = [Claims(p[:, [k]], y[:, [k]], claims.weights, exclusive=False) for k in range(len(names))]
+    # The share of a label's samples is not how often an answer is right.
+    metrics = [metric for metric in catalogue.shown("evaluate", 1) if not metric.slow and metric.key != "accuracy"]
+    measured = [measurement.measure(part, metrics, every) for part in parts]
+    return {
+        "column": "label",
+        "level": settings.level,
+        "groups": [_described(name, part, own, risk) for name, part, own in zip(names, parts, measured, strict=True)],
+        "worst": {key: names[place] for key, place in _worst(measured).items()},
+        "differ": {},
     }
 
 

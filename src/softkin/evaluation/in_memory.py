@@ -22,6 +22,7 @@ def evaluate(
     resamples: int = 1000,
     seed: int = 0,
     kde_interval: bool = False,
+    ordered: bool = False,
 ) -> Evaluation:
     """All metrics of one model, each with its interval, and for errors the value that a calibrated model would have.
 
@@ -33,6 +34,7 @@ def evaluate(
         seed: The seed of the resampling.
         kde_interval: Also compute the interval of the KDE ECE of the output, and its value if calibrated, which takes
             longer than all others.
+        ordered: Whether the classes are ordered as they are given; adds the ranked probability score.
 
     Returns:
         Plain data: ``metrics`` maps each key to ``value``, ``low``, ``high`` and, for errors, ``when_calibrated`` with
@@ -40,13 +42,14 @@ def evaluate(
         says why; ``caveat`` warns about a value's meaning. ``verdict`` puts the result in words, with ``doubts`` about
         the file first, and ``reliability`` holds the bins.
     """
-    return evaluated(predictions, Settings(n_bins, confidence, resamples, seed, slow=kde_interval))
+    return evaluated(predictions, Settings(n_bins, confidence, resamples, seed, slow=kde_interval, ordered=ordered))
 
 
 def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
     """Like ``evaluate``, with all options in one ``Settings``."""
     claims = predictions.claims
-    measured = measurement.measure(claims, catalogue.shown("evaluate", claims.num_classes), settings)
+    shown = catalogue.shown("evaluate", claims.num_classes, ordered=settings.ordered)
+    measured = measurement.measure(claims, shown, settings)
     pool = claims.pool("prediction")
     found = doubts.of_predictions(predictions, pool.scores)
     words = described(pool, measured, settings, found)

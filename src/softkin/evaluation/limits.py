@@ -9,7 +9,7 @@ lies within it.
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 from xml.sax.saxutils import escape, quoteattr
 
@@ -204,6 +204,7 @@ def check(
     """
     limits = limits_of(max or {}, min or {})
     settings = Settings(n_bins, checks.level(confidence), resamples, seed, slow=any(one.metric.slow for one in limits))
+    settings = replace(settings, ordered=any(one.metric.ordered for one in limits))
     if isinstance(predictions, str | os.PathLike):
         name, count, measured = _of_file(predictions, labels, settings, options)
     else:
@@ -216,7 +217,7 @@ def check(
 def _of_file(
     path: Any, labels: Any, settings: Settings, options: dict[str, Any]
 ) -> tuple[str, int, dict[str, Measured]]:
-    values = {name: getattr(settings, name) for name in ("n_bins", "confidence", "resamples", "seed")}
+    values = {name: getattr(settings, name) for name in ("n_bins", "confidence", "resamples", "seed", "ordered")}
     model = evaluate_file(path, labels=labels, kde_interval=settings.slow, **values, **options)
     measured = {key: Measured.from_dict(plain) for key, plain in model.data["metrics"].items()}
     return model.name, model.data["num_samples"], measured
@@ -278,8 +279,8 @@ def _limit(name: str, value: float | str, kind: Kind, both: set[str]) -> Limit:
 
 def _metric(name: str) -> Metric:
     spelt = SHORT.get(name.lower(), name)
-    known = {metric.key for metric in catalogue.shown("evaluate")}
-    by_title = {metric.short.lower(): metric.key for metric in catalogue.shown("evaluate")}
+    known = {metric.key for metric in catalogue.shown("evaluate", ordered=True)}
+    by_title = {metric.short.lower(): metric.key for metric in catalogue.shown("evaluate", ordered=True)}
     spelt = spelt if spelt in METRICS else by_title.get(spelt.lower(), spelt)
     if spelt not in METRICS or METRICS[spelt].key not in known:
         guess = did_you_mean(name, [*known, *SHORT])

@@ -36,6 +36,8 @@ class SettingsData(TypedDict):
     seed: int
     draws: int
     slow: bool
+    ordered: bool
+    """Whether the classes were stated to be ordered as they are given"""
     resampled: str
     """What was resampled: rows, or groups of rows"""
 
@@ -76,7 +78,7 @@ class Evaluation(Described):
     num_samples: int
     num_classes: int
     """K; 1 for pairs of a confidence and an outcome"""
-    kind: NotRequired[Literal["classes", "pairs"]]
+    kind: NotRequired[Literal["classes", "pairs", "labels"]]
     class_names: list[str] | None
     digest: str | None
     """Of scores and labels; None if there were too many rows to keep"""

@@ -114,7 +114,7 @@ def summed(
 ) -> Stream:
     """The stream of all files, read by ``jobs`` processes or by the nodes of a cluster."""
     first = files[0]
-    keys = [metric.key for metric in catalogue.shown("evaluate", first.claimed_classes)]
+    keys = [metric.key for metric in catalogue.shown("evaluate", first.claimed_classes, ordered=settings.ordered)]
     counts = [file.num_rows for file in files]
 
     def task(run: range, start: int) -> Task:

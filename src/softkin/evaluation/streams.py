@@ -176,7 +176,7 @@ class ValueOnly(Statistic):
 def _running(num_classes: int, settings: Settings) -> dict[str, Running]:
     return {
         metric.key: Running(metric, metric.with_bins(settings.n_bins), KDE_CELLS)
-        for metric in catalogue.shown("evaluate", num_classes)
+        for metric in catalogue.shown("evaluate", num_classes, ordered=settings.ordered)
     }
 
 

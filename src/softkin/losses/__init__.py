@@ -3,6 +3,14 @@
 from softkin.losses.auto_alpha import AutoAlpha
 from softkin.losses.class_similarity import ClassSimilarityLoss
 from softkin.losses.learned import LearnedSimilarityLoss
+from softkin.losses.multi_label import MultiLabelSimilarityLoss
 from softkin.losses.soft_labels import ModelOutput, SoftLabelCrossEntropy
 
-__all__ = ["AutoAlpha", "ClassSimilarityLoss", "LearnedSimilarityLoss", "ModelOutput", "SoftLabelCrossEntropy"]
+__all__ = [
+    "AutoAlpha",
+    "ClassSimilarityLoss",
+    "LearnedSimilarityLoss",
+    "ModelOutput",
+    "MultiLabelSimilarityLoss",
+    "SoftLabelCrossEntropy",
+]

@@ -111,6 +111,8 @@ class Metric:
     """Whether its interval takes longer than all others together, and is computed only on request"""
     least_classes: int = 1
     """The least number of classes for which it is shown"""
+    ordered: bool = False
+    """Whether it is shown only where classes are stated to be ordered"""
     most_classes: int | None = None
     """The largest number of classes for which it is shown; None for any"""
     shown: frozenset[Place] = frozenset()
@@ -291,12 +293,16 @@ def declare(
     return METRICS.add(key, made, aliases=aliases, origin=made.make)
 
 
-def shown(place: Place, num_classes: int | None = None) -> list[Metric]:
-    """The metrics shown in ``place``, in the order of declaration, that ``num_classes`` classes allow."""
+def shown(place: Place, num_classes: int | None = None, *, ordered: bool = False) -> list[Metric]:
+    """The metrics shown in ``place``, in the order of declaration, that ``num_classes`` classes allow.
+
+    Those of ``ordered`` classes are among them only if the classes are.
+    """
     return [
         metric
         for metric in METRICS.values()
         if place in metric.shown
+        and ordered >= metric.ordered
         and (num_classes is None or metric.least_classes <= num_classes <= (metric.most_classes or num_classes))
     ]
 

@@ -122,6 +122,8 @@ class Settings:
     """The number of sets of labels behind a value under calibration; 0 leaves these values out"""
     slow: bool = False
     """Whether metrics that declare themselves slow get an interval and a value under calibration, too"""
+    ordered: bool = False
+    """Whether the classes are ordered, so that metrics of ordered classes are shown, too"""
 
     @property
     def level(self) -> float:

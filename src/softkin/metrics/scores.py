@@ -175,6 +175,8 @@ def square_loss(claims: Claims, divide_by: int = 1) -> Mean:
     title="ranked probability score",
     short="RPS",
     percent=False,
+    ordered=True,
+    shown=["evaluate", "compare"],
     about="for ordered classes: 0 is best, 1 is worst",
 )
 def rps(claims: Claims, **_: Unpack[Sureness]) -> Loss:
