@@ -74,4 +74,4 @@ def study_methods() -> Iterable[tuple[str, Any]]:
         elif method.source is not None:
             yield name, method.source.function
         else:
-            yield name, method.calibrator
+            yield name, method.calibrator or method.head

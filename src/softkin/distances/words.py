@@ -124,7 +124,7 @@ def name_vectors(
     rows = class_vectors(class_names, vectors, aliases=aliases, prefer=prefer)
     names = [names[0] for names in _synonyms(class_names)]
     own = isinstance(vectors, Mapping) and not isinstance(vectors, WordVectors)  # such a mapping means "a" and "b"
-    sentence = (not aliases and not own and _numbered(names)) or _sharing(names, rows)
+    sentence = (not aliases and not own and numbered(names)) or _sharing(names, rows)
     if sentence:
         warnings.warn(sentence, stacklevel=3)  # points at the caller of from_words or from_names
     return rows
@@ -210,7 +210,7 @@ def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
     return synonyms
 
 
-def _numbered(names: Sequence[str]) -> str:
+def numbered(names: Sequence[str]) -> str:
     """A warning about names that differ only by numbers or letters; empty for others."""
 
     def plain(name: str) -> list[str]:

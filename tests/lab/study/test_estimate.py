@@ -13,12 +13,15 @@ def two_seconds(monkeypatch):
     monkeypatch.setattr(estimating, "_seconds_of_training", lambda plan, device: 2.0)
 
 
+A_RESULT = estimating.RESULT + 80 * 10 * estimating.A_SCORE  # 80 test rows of ten classes
+
+
 def test_seconds_are_those_of_trainings_and_results(two_seconds, tmp_path):
     study = estimate(quick(methods=["one-hot", "ts"], seeds=[0, 1, 2]), tmp_path, workers=3)
     counts = {kind: sum(job.kind == kind for job in study.jobs) for kind in ("training", "result")}
     assert counts == {"training": 3, "result": 6}
     assert (study.to_come, study.done, study.per_training, study.workers) == (0, set(), 2.0, 3)
-    assert study.seconds == pytest.approx(3 * 2.0 + 6 * estimating.RESULT)
+    assert study.seconds == pytest.approx(3 * 2.0 + 6 * A_RESULT)
     assert f"about 2.0 s per training (measured), {duration(study.seconds / 3)} with 3 at a time" in study.text()
     assert not list(tmp_path.iterdir())
 
@@ -26,7 +29,7 @@ def test_seconds_are_those_of_trainings_and_results(two_seconds, tmp_path):
 def test_several_networks_take_several_times_as_long(two_seconds, tmp_path):
     def trainings(*methods):
         study = estimate(quick(methods=list(methods), seeds=[0], alpha=[0.1]), tmp_path, workers=1)
-        return study.seconds - estimating.RESULT * sum(job.kind == "result" for job in study.jobs)
+        return study.seconds - A_RESULT * sum(job.kind == "result" for job in study.jobs)
 
     assert trainings("one-hot") == pytest.approx(2)
     assert trainings("one-hot", "ensemble") == pytest.approx(2 + 5 * 2)
@@ -38,9 +41,21 @@ def test_shorter_trainings_count_by_their_epochs(two_seconds, tmp_path):
     spec = quick(methods=["one-hot", "we"], seeds=[0], beta=[1.0, 2.0, 4.0], search="halving")
     study = estimate(spec, tmp_path, workers=1)
     epochs = [job.run.recipe.epochs for job in study.jobs if job.kind == "training"]
-    results = estimating.RESULT * sum(job.kind == "result" for job in study.jobs)
+    results = A_RESULT * sum(job.kind == "result" for job in study.jobs)
     assert min(epochs) < 12
     assert study.seconds == pytest.approx(results + 2 * sum(epochs) / 12 + 2 * study.to_come)
+
+
+def test_trainings_of_recipes_that_are_not_chosen_yet_count(two_seconds, tmp_path):
+    """Seed 0: the recipe and two neighbours, the best of which stays; WE, fitted to one-hot, cannot begin before."""
+    spec = quick(methods=["one-hot", "ts", "we"], seeds=[0, 1], beta=["auto"], tune=["weight-decay"])
+    study = estimate(spec, tmp_path, workers=2)
+    assert study.trainings == (3 + 1) + (3 + 1)
+    assert study.sentence() == (
+        "About 8 trainings, 2 s for one-hot (measured on a few steps): 0.3 core-minutes, 9 s with 2 at a time."
+    )
+    both = estimate(quick(methods=["one-hot"], seeds=[0, 1, 2], tune=["weight-decay", "lr"]), tmp_path, workers=2)
+    assert both.trainings == 3 + 2 + 2
 
 
 @pytest.mark.parametrize(

@@ -91,13 +91,15 @@ def test_what_one_hot_training_implies_is_told_before_the_other_methods_are_done
 
     spec = quick()
     study.run(spec, tmp_path / "s", workers=workers, progress=False, tell=tell)
-    assert len(messages) == 1
-    assert messages[0].startswith("On the validation rows (2 seeds) one-hot training is ")
+    assert len(messages) == 2
+    assert messages[0].startswith("About 6 trainings, ")
+    assert messages[1].startswith("On the validation rows (2 seeds) one-hot training is ")
     assert workers == 2 or others == []  # two workers may have begun, or be done, when the first of us looks
     study.run(spec, tmp_path / "s", workers=workers, progress=False, tell=messages.append)
-    assert len(messages) == 1  # nothing was left to train
+    assert len(messages) == 2  # nothing was left to train
     study.run(quick(methods=["one-hot", "ts"]), tmp_path / "t", workers=1, progress=False, tell=messages.append)
-    assert len(messages) == 1  # nothing else to decide on
+    assert len(messages) == 3  # nothing else to decide on
+    assert messages[2].startswith("About 2 trainings, ")
 
 
 def test_the_baselines_gap_counts_as_chance_within_the_noise_of_its_rows():
@@ -495,9 +497,10 @@ def test_each_record_is_read_once(done, tmp_path, monkeypatch):
     hashed.clear()
     table = study.run(study.StudyFolder(folder).kept.spec, folder, workers=1, progress=False, write_page=WRITE_PAGE)
     assert {path: count for path, count in hashed.items() if count > 1 and "runs" in Path(path).parts} == {}
-    assert table.times.startswith("Time relative to one-hot's ")
+    assert table.times.splitlines()[1].startswith("Time relative to one-hot's ")
 
 
+@pytest.mark.filterwarnings("ignore:alpha='auto' has stayed at 0")
 def test_alpha_and_beta_tune_themselves_and_the_records_say_where_they_ended(tmp_path):
     spec = quick(methods=["one-hot", "uniform", "l2", "l2+ts"], alpha="auto", beta="auto", top_m=3)
     table = study.run(spec, tmp_path / "study", workers=1, progress=False)
@@ -520,14 +523,16 @@ def test_alpha_and_beta_tune_themselves_and_the_records_say_where_they_ended(tmp
     assert " ".join(table.recommendation) in table.to_markdown()
 
 
+@pytest.mark.filterwarnings("ignore:alpha='auto' has stayed at 0")
 def test_a_tuned_study_says_what_it_chose_and_what_that_took(tmp_path, without_pictures):  # noqa: F811
     spec = quick(methods=["one-hot", "ts", "we"], beta=["auto"], alpha=["auto"], tune=["weight-decay"])
     said = []
     table = study.run(spec, tmp_path / "s", workers=1, progress=False, tell=said.append)
-    assert said[0] == (
+    assert said[0].startswith(
         "Tuning weight decay of 2 trained methods on seed 0 first: at least 6 trainings, more where the best value is at "
-        "an end, beside 2 others."
+        "an end, beside 2 others. About 8 trainings, "
     )
+    assert said[0].endswith(" with 1 at a time.")
     assert len(said) == 2
     assert "recipe small with epochs 12" in table.notes[0]
     note = next(note for note in table.notes if note.startswith("Tuned for every trained method alike (weight decay;"))
@@ -539,8 +544,9 @@ def test_a_tuned_study_says_what_it_chose_and_what_that_took(tmp_path, without_p
     assert f"Tuning took {len(trials) + len(table.row('ts').recipe['tried'])} trials" in table.times
     best = min(trials, key=lambda trial: trial["refined_nll"])
     assert table.row("we").recipe["chosen"] == {"weight_decay": best["value"]}
-    again = study.run(spec, tmp_path / "s", workers=2, progress=False)
+    again = study.run(spec, tmp_path / "s", workers=2, progress=False, tell=said.append)
     assert again == table
+    assert not any(sentence.startswith("About") for sentence in said[2:])  # nothing is left
 
 
 def test_a_column_that_needs_outputs_takes_those_of_the_one_hot_network(tmp_path, without_pictures):  # noqa: F811
@@ -549,3 +555,27 @@ def test_a_column_that_needs_outputs_takes_those_of_the_one_hot_network(tmp_path
     assert table.row("out").cells["accuracy"].value > 0.1
     with pytest.raises(ValueError, match="method out learns from the outputs of a network; add one-hot"):
         study.run(quick(methods=["out"], beta=[1.0]), tmp_path / "t", workers=1, progress=False)
+
+
+def test_a_column_that_needs_a_tree_takes_the_super_classes_of_the_data(tmp_path, without_pictures):  # noqa: F811
+    source, names = tmp_path / "data", ["wolf", "fox", "tulip", "rose"]
+    source.mkdir()
+    generator = np.random.default_rng(0)
+    for part in ("train", "validation", "test"):
+        labels = np.arange(80) % 4
+        values = (np.eye(4)[labels] + generator.normal(size=(80, 4))).astype(np.float32)
+        np.savez(source / f"{part}.npz", features=values, labels=labels, class_names=names)
+    own = {"max_per_class": None, "validation": None, "test": None}
+    spec = quick(data=str(source), methods=["one-hot", "tree"], beta=[1.0], seeds=[0], **own)
+    with pytest.raises(ValueError, match=r"the distance 'taxonomy' needs `tree` \(--tree\)"):
+        study.run(spec, tmp_path / "study", workers=1, progress=False)
+    tree = source / "superclasses.csv"
+    tree.write_text("class,superclass\nwolf,animal\nfox,animal\ntulip,flower\nrose,flower\n")
+    table = study.run(spec, tmp_path / "study", workers=1, progress=False)
+    assert "Tree: the super-classes that come with the data." in table.notes
+    (found,) = (tmp_path / "study" / "runs").glob("*/distances.safetensors")
+    d = distances.load(found, class_names=names)
+    assert d[0, 1] < d[0, 2] == d[0, 3]
+    tree.write_text(tree.read_text() + "\n")
+    with pytest.raises(SoftkinError, match="the tree that comes with data.* has changed since"):
+        study.run(spec, tmp_path / "study", workers=1, progress=False)

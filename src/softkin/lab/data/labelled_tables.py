@@ -15,7 +15,7 @@ from softkin._io import tables as table_files
 from softkin._io.tables import Table
 from softkin.lab.data import decoding, word_counts
 from softkin.lab.data.labelled import numbered
-from softkin.lab.data.source import OUT_OF_SCOPE, WHOLE, DataSource, canonical, is_part
+from softkin.lab.data.source import OUT_OF_SCOPE, SUPERCLASSES, WHOLE, DataSource, canonical, is_part
 from softkin.lab.data.store import Content
 from softkin.lab.data.synsets import named
 
@@ -73,7 +73,8 @@ def _folders(path: Path) -> list[Path]:
 
 def _tables(folder: Path) -> list[Path]:
     found = (file for file in folder.iterdir() if table_files.form_of(file) not in (None, "json") and file.is_file())
-    return sorted(found)  # a .json beside tables describes them
+    # A .json beside tables describes them, and a file of super-classes describes their classes.
+    return sorted(file for file in found if file.name != SUPERCLASSES)
 
 
 def _part_of(file: Path) -> str:

@@ -10,6 +10,7 @@ from softkin.lab.data.labelled import Samples
 from softkin.lab.data.store import Content
 
 WHOLE = "all"  # the only part of an undivided source
+SUPERCLASSES = "superclasses.csv"  # lines of class,superclass, beside any data
 OUT_OF_SCOPE = "oos"  # CLINC's name for queries that belong to no class: a part, never a class
 
 _CANONICAL = {
@@ -39,6 +40,12 @@ class DataSource:
     """The archive that the files were unpacked from."""
     ready: Samples | None = None
     """Data that needs no reading, such as the digits or samples already in memory."""
+
+    @property
+    def tree(self) -> Path | None:
+        """The file with the super-classes of the classes, if one lies beside the data."""
+        path = (self.root if self.root.is_dir() else self.root.parent) / SUPERCLASSES
+        return path if self.root.exists() and path.is_file() else None
 
 
 def canonical(part: str) -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from softkin import predictions
 from softkin._io import files
 from softkin.lab.study import columns as registry
-from softkin.lab.study import significance
+from softkin.lab.study import heads, significance
 from softkin.lab.study.folder import Result, StudyFolder
-from softkin.lab.study.spec import TUNABLE, StudySpec
+from softkin.lab.study.spec import TREE, TUNABLE, StudySpec
 from softkin.lab.study.story import DECIDING
 from softkin.lab.training.methods import Value, in_words
 from softkin.lab.training.recipe import RECIPES, Recipe
@@ -49,6 +49,15 @@ def about(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], f
     if "auto" in spec.alpha:
         notes.append(
             "α of auto: adjusted after each epoch by half of the validation gap, within one training per method."
+        )
+    if f"own {TREE}" in data.get("contents", {}):
+        notes.append("Tree: the super-classes that come with the data.")
+    if spec.heads:
+        kin = {heads.NAMES: "by class names", heads.MEANS: "by class means"}.get(data.get("kin", ""), "")
+        with_kin = f"Kin-head adds similar classes ({kin}) to it. " if kin else ""
+        notes.append(
+            f"Head: a linear discriminant on the features, blended with the network's scores. {with_kin}"
+            "Both read features at prediction too."
         )
     if spec.trials > 1:
         by = spec.select

@@ -1,19 +1,21 @@
 """The methods that a study can compare: training methods, class-similarity smoothing by distance source, calibrators.
 
-Nothing is declared here: the methods are those of ``training.METHODS``, ``distances.SOURCES`` and
-``calibrators.REGISTRY``. A study calls each by its title in lower case, which for the paper's methods are the paper's
-names (ts, ets, dir-odir, l1, l2, ae, we); every other spelling that a registry knows is accepted.
+Nothing is declared here: the methods are those of ``training.METHODS``, ``distances.SOURCES``,
+``calibrators.REGISTRY`` and ``heads.HEADS``. A study calls each by its title in lower case, which for the paper's
+methods are the paper's names (ts, ets, dir-odir, l1, l2, ae, we); every other spelling that a registry knows is
+accepted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
 from softkin import calibrators, distances
 from softkin._core.names import Registry
-from softkin.calibrators import Calibrator
+from softkin.calibrators import Calibrator, KinHead
 from softkin.distances import DistanceSource
+from softkin.lab.study.heads import HEADS
 from softkin.lab.training.methods import METHODS, SIMILARITY, TrainingMethod
 
 PAPER = ("one-hot", "ts", "uniform", "mixup", "dir-odir", "ets", "l1", "l2", "ae", "we")
@@ -34,11 +36,12 @@ class StudyMethod:
     training: TrainingMethod | None = None
     source: DistanceSource | None = None
     calibrator: type[Calibrator] | None = None
+    head: Callable[..., KinHead] | None = None
 
     @property
     def kind(self) -> Literal["training", "similarity", "calibrator"]:
         """Whether it has its own loss or labels, labels from class distances, or is fitted after another's network."""
-        return "calibrator" if self.calibrator else "similarity" if self.source else "training"
+        return "calibrator" if self.calibrator or self.head else "similarity" if self.source else "training"
 
 
 def known() -> Registry[StudyMethod]:
@@ -65,6 +68,8 @@ def _collected(*changes: int) -> Registry[StudyMethod]:
         add(StudyMethod(source.title.lower(), source.title, source=source), distances.SOURCES, name)
     for name, fitted in calibrators.REGISTRY.items():
         add(StudyMethod(fitted.title.lower(), fitted.title, calibrator=fitted), calibrators.REGISTRY, name)
+    for name, made in HEADS.items():
+        methods.add(name, StudyMethod(name, name.capitalize(), head=made))
     return methods
 
 
@@ -110,5 +115,7 @@ def check(name: object) -> str:
         return base
     if registry[base].kind == "calibrator":
         raise ValueError(f"method {name!r} must be a training method + a calibrator, but {base} is a calibrator.")
+    if calibrator in HEADS:
+        return f"{base}+{calibrator}"
     fitted = calibrators.REGISTRY[calibrators.REGISTRY.canonical(calibrator, "methods")]
     return f"{base}+{fitted.title.lower()}"

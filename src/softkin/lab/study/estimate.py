@@ -1,5 +1,6 @@
 """An estimate of a study before it runs: every run, shared runs, and the time, extrapolated from a few timed steps."""
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,13 +8,13 @@ from pathlib import Path
 from softkin.lab import models, training
 from softkin.lab.study import columns as registry
 from softkin.lab.study.perform import one_thread, resolve
-from softkin.lab.study.plan import Job, Plan, shortened
+from softkin.lab.study.plan import Job, Lookup, Plan, shortened
 from softkin.lab.study.records import Kept, Records
 from softkin.lab.study.spec import StudySpec
 from softkin.lab.training.training_run import TrainingRun
 
 STEPS = 12  # optimizer steps that are timed, after as many for warm-up
-RESULT = 0.5  # seconds for choosing, calibrating and measuring, which is little beside a training
+RESULT, A_SCORE = 0.3, 1.5e-6  # seconds for choosing, calibrating and measuring, and for each score that is measured
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,23 @@ class Estimate:
     per_training: float
     workers: int
     to_come: int = 0
-    """The number of trainings whose values the first seed has yet to choose; ``seconds`` includes them"""
+    """The number of trainings whose values or recipe the first seed has yet to choose; ``seconds`` includes them"""
+
+    @property
+    def trainings(self) -> int:
+        """The number of trainings that are left."""
+        return self.to_come + sum(job.kind == "training" and job.digest not in self.done for job in self.jobs)
+
+    def sentence(self) -> str:
+        """What is left to do, in one sentence; empty if nothing is to be trained."""
+        if not self.trainings:
+            return ""
+        few = "1 training" if self.trainings == 1 else f"{self.trainings} trainings"
+        return (
+            f"About {few}, {self.per_training:.2g} s for one-hot (measured on a few steps): "
+            f"{self.seconds / 60:.1f} core-minutes, {duration(self.seconds / self.workers)} with {self.workers} "
+            "at a time."
+        )
 
     def text(self) -> str:
         """The estimate as text."""
@@ -72,17 +89,20 @@ class Estimate:
 
 def estimate(spec: StudySpec, folder: str | Path, *, device: str | None = None, workers: int | None = None) -> Estimate:
     """Plan a study and time a few steps of its training; nothing is written."""
-    from softkin.lab.study.run import default_device, default_workers
+    return estimated(resolve(spec), folder, device=device, workers=workers)
 
+
+def estimated(kept: Kept, folder: str | Path, *, device: str | None = None, workers: int | None = None) -> Estimate:
+    """Like ``estimate``, of a study whose fields are filled in."""
     device = device or default_device()
-    kept = resolve(spec)
     plan, records = Plan(kept), Records(folder)
     jobs = list(plan.jobs(records.find))
     done = {job.digest for job in jobs if records.find(job.digest) is not None}
     each = _seconds_of_training(plan, device)
-    to_come = sum(
-        not plan.search(base, seed, records.find).trials for seed in kept.spec.seeds for base in kept.spec.bases()
-    )
+    first = plan.training("one-hot", {}, kept.spec.seeds[0]).run
+    assert isinstance(first, TrainingRun)
+    scores = len(first.rows.split(progress=False).test) * int(kept.data["classes"])
+    to_come = sum(_to_come(plan, base, records.find) for base in kept.spec.bases())
     total = each * to_come
     for job in jobs:
         if job.digest not in done:
@@ -90,8 +110,43 @@ def estimate(spec: StudySpec, folder: str | Path, *, device: str | None = None, 
                 networks = _networks(job.run.method)
                 total += each * networks * job.run.recipe.epochs / kept.spec.recipe["epochs"]
             elif job.kind == "result":
-                total += RESULT
+                total += RESULT + A_SCORE * scores
     return Estimate(kept, jobs, done, total, each, workers or default_workers(device), to_come)
+
+
+def default_device() -> str:
+    """The accelerator, if there is one."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def default_workers(device: str | None) -> int:
+    """One worker for each GPU, else one for each core that this process may use."""
+    import torch
+
+    if device == "cuda":
+        return max(1, torch.cuda.device_count())
+    if device is not None and device != "cpu":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _to_come(plan: Plan, base: str, lookup: Lookup) -> int:
+    """The number of a method's trainings that are certain to come, but not yet decided."""
+    spec, count = plan.spec, 0
+    if spec.tune and plan.recipe_of(base, lookup) is None:
+        tried = plan.tuning(base, lookup).trials
+        begun = {trial.field for trial in tried}
+        count = 2 * (len(spec.tune) - len(begun)) + (not tried)  # two neighbours of each field, and the recipe itself
+        count -= 1  # the best of them is a training of the first seed
+    values = len(spec.candidates(base))
+    for seed in spec.seeds:
+        if not plan.search(base, seed, lookup).trials:
+            count += values if spec.tuning == "each seed" or seed == spec.seeds[0] else 1
+    return count
 
 
 def _networks(method: str) -> float:
@@ -142,6 +197,7 @@ def _seconds_of_training(plan: Plan, device: str | None) -> float:
         a_row = (time.perf_counter() - start) / len(few_rows.labels)
     a_step = seconds[-1] / (few * max(1, min(steps, STEPS)))
     predicted = len(parts.test.labels) + len(parts.validation.labels) + spec.ood_rows * len(spec.ood)
+    predicted += epochs * len(parts.validation.labels)  # after each epoch
     return a_step * steps * epochs + a_row * predicted
 
 

@@ -18,13 +18,15 @@ from softkin import __version__, calibrators, distances, predictions, similarity
 from softkin._core import checks
 from softkin._io import cache
 from softkin._io.files import number
+from softkin.distances import words
 from softkin.lab import data, models, training
+from softkin.lab.data.loading import recognise
 from softkin.lab.data.ood import NOISE
 from softkin.lab.study import columns as registry
-from softkin.lab.study import measure
+from softkin.lab.study import heads, measure
 from softkin.lab.study.plan import DistancesRun, Job, ResultRun
 from softkin.lab.study.records import Kept, Record, read
-from softkin.lab.study.spec import OUTPUTS, StudySpec, source_files
+from softkin.lab.study.spec import OUTPUTS, TREE, StudySpec, source_files
 from softkin.lab.training import training_run as training_run
 from softkin.lab.training.distances import label_doubts, opened
 from softkin.lab.training.training_run import Rows, TrainingRun, Unknown
@@ -158,7 +160,12 @@ def _resolved(spec: StudySpec) -> Kept:
                     )
             elif not method.source.uses_samples:  # report words without a vector before hours of training
                 options = {"vectors": spec.vectors, "aliases": dict(spec.aliases), **spec.sources}
+                if TREE in method.source.options and TREE not in spec.sources:
+                    tree = options[TREE] = _tree_of(spec.data)
+                    if tree is not None:
+                        contents[f"own {TREE}"] = cache.content_digest(tree, [tree])
                 _doubt(spec, parts, method.source.name, _measured(method.source, parts, options))
+    kin = _kin(spec, parts) if spec.heads else None
     if spec.looks_up_words or spec.vectors is not None:
         vectors = word_vectors.file_of(spec.vectors)
         contents["vectors"] = cache.content_digest(vectors, [vectors])
@@ -173,6 +180,7 @@ def _resolved(spec: StudySpec) -> Kept:
         "classes": len(parts.train.class_names),
         "rows": ", ".join(f"{count:,} {name}" for name, count in counts.items()) + " rows",
         "contents": contents,
+        **({} if kin is None else {"kin": kin}),
     }
     return Kept(spec, about_data)
 
@@ -187,6 +195,37 @@ def _for_features(spec: StudySpec) -> StudySpec:
     if "name" not in spec.recipe:
         spec = replace(spec, recipe={**FEATURES_RECIPE, **spec.recipe})
     return spec
+
+
+def _kin(spec: StudySpec, parts: "Split") -> str | None:
+    """The distances that heads lean on, by the name of their column; None if no head leans.
+
+    Raises:
+        ValueError: The data hold no features, so there is nothing for a head to read.
+    """
+    if parts.train.kind != heads.NEEDS:
+        raise ValueError(
+            f"method {spec.heads[0]} is a second head on frozen features, and {spec.data} holds {parts.train.kind}; "
+            "leave it out, or pass features: an .npz with `features` and `labels`."
+        )
+    if not spec.uses_kin:
+        return None
+    names = registry.named(heads.NAMES).source
+    assert names is not None
+    why = "differ only by numbers or letters" if words.numbered([own[0] for own in parts.train.synonyms]) else ""
+    try:
+        if not why:
+            _measured(names, parts, {"vectors": spec.vectors, "aliases": dict(spec.aliases)})
+    except ValueError as error:
+        why = f"cannot be looked up ({str(error).partition(';')[0]})"
+    if why:
+        warnings.warn(f"the class names {why}: the kin of {heads.USES_KIN} are those of class means.", stacklevel=2)
+    return heads.MEANS if why else heads.NAMES
+
+
+def _tree_of(source: str) -> Path | None:
+    """The file of super-classes that comes with the data, if there is one."""
+    return recognise(source, progress=False).tree
 
 
 def _doubt(spec: StudySpec, parts: "Split", source: str, measured: distances.ClassDistances) -> None:
@@ -232,6 +271,8 @@ def _distances(run: DistancesRun, out: Path, inputs: Inputs, device: str | None)
         options = dict(run.options)
         if OUTPUTS in run.digests and OUTPUTS not in options:
             options[OUTPUTS] = inputs(str(run.digests[OUTPUTS])) / "validation.safetensors"
+        if TREE in run.digests and TREE not in options:
+            options[TREE] = _tree_of(run.named_by.source)
         measured = _measured(source, parts, options, device)
     outcome: dict[str, Any] = {"split_digest": None if run.rows is None else parts.digest}
     fit = measured.autoencoder
@@ -286,11 +327,16 @@ def _result(run: ResultRun, out: Path, inputs: Inputs) -> tuple[dict[str, Any], 
     written: list[str] = []
     target = record["effective_target"]
     if run.calibrator is not None:
-        fitted = _fitted(run.calibrator, predictions.load(source / "validation.safetensors"))
+        validation = predictions.load(source / "validation.safetensors")
+        fitted: Calibrator | calibrators.KinHead
+        if run.head is not None:
+            fitted, (test, *others) = _headed(run, validation, {"test": test, **unknown}, inputs)
+        else:
+            fitted = _fitted(run.calibrator, validation)
+            test, *others = (rows.calibrated(fitted) for rows in (test, *unknown.values()))
         fitted.save(out / "calibrator")
         written += [f"calibrator/{path.name}" for path in sorted((out / "calibrator").iterdir())]
-        test = test.calibrated(fitted)
-        unknown = {name: rows.calibrated(fitted) for name, rows in unknown.items()}
+        unknown = dict(zip(unknown, others, strict=True))
         for name, calibrated in {"test": test, **unknown}.items():
             calibrated.save(out / f"{name}.safetensors", force=True)
             written.append(f"{name}.safetensors")
@@ -317,3 +363,16 @@ def _fitted(name: str, validation: predictions.Predictions) -> "Calibrator":
     with warnings.catch_warnings(record=True):  # warnings of a fit are in its certificate, which is saved
         warnings.simplefilter("always")
         return calibrators.REGISTRY[name]().fit(validation.logits, validation.known_labels)
+
+
+def _headed(
+    run: ResultRun, validation: predictions.Predictions, others: Mapping[str, predictions.Predictions], inputs: Inputs
+) -> tuple[calibrators.KinHead, list[predictions.Predictions]]:
+    """A head fitted after a training, and its predictions of other rows."""
+    assert run.head is not None
+    samples, kin = run.head.samples(), None
+    if run.head.distances is not None:
+        file = inputs(run.head.distances) / "distances.safetensors"
+        kin = run.head.kin(distances.measure("file", samples["train"], matrix=file), validation)
+    fitted = heads.fit(heads.HEADS[str(run.calibrator)](kin), validation, samples)
+    return fitted, [heads.applied(fitted, rows, samples[name]) for name, rows in others.items()]

@@ -19,8 +19,9 @@ from typing import Any
 from softkin import word_vectors
 from softkin._io import files
 from softkin.lab.study import columns as registry
+from softkin.lab.study import heads
 from softkin.lab.study.records import Kept, Record, measured
-from softkin.lab.study.spec import TUNABLE
+from softkin.lab.study.spec import TREE, TUNABLE
 from softkin.lab.training.methods import Value, in_words
 from softkin.lab.training.recipe import Recipe
 from softkin.lab.training.training_run import FOLLOWS, Rows, Run, TrainingRun, Unknown
@@ -47,7 +48,8 @@ class DistancesRun(Run):
     data: Mapping[str, str]
     """The data's source and digest"""
     digests: Mapping[str, str | None]
-    """The digests of the files that the options name; for "outputs" without a file, of the training that has them"""
+    """The digests of the files that the options name; without a file, for "outputs" of the training that has them, and
+    for "tree" of the file that comes with the data"""
     rows: Rows | None
     """The rows that are measured; None if names are enough"""
     named_by: Rows = field(metadata=FOLLOWS)
@@ -80,6 +82,12 @@ class ResultRun(Run):
     """How values are chosen, if there are several"""
     choice: Choice | None = field(default=None, metadata=FOLLOWS)
     """None until all deciding trials are done"""
+    head: heads.Head | None = None
+    """What the calibrator reads besides predictions, if it is a head"""
+
+    def spec(self) -> dict[str, Any]:
+        """Everything that the outcome depends on; only a head adds a field."""
+        return {key: value for key, value in super().spec().items() if key != "head" or value is not None}
 
 
 @dataclass(frozen=True)
@@ -183,6 +191,7 @@ class Plan:
         self.spec, self.recipe = kept.spec, dict(kept.spec.recipe)
         self._data = {"source": kept.spec.data, "digest": str(kept.data["digest"])}
         self._contents = kept.contents
+        self._kin = str(kept.data.get("kin", heads.NAMES))
         self._methods = registry.known()
         self._trainings: dict[Any, Job] = {}
         self._tuned: dict[str, Tuning] = {}
@@ -201,6 +210,8 @@ class Plan:
             digests["vectors"] = self._contents.get("vectors")
         if "aliases" in source.options:
             options["aliases"] = dict(spec.aliases)
+        if TREE in source.options and TREE not in options:
+            digests[TREE] = self._contents.get(f"own {TREE}")
         needs: tuple[str, ...] = ()
         if spec.learns_from_one_hot(method):
             needs = (self.training(registry.ONE_HOT, {}, seed, recipe=one_hot).digest,)
@@ -294,8 +305,18 @@ class Plan:
             tuning = self.tuning(base, lookup) if spec.tune else None
             choice = Choice(search.chosen.job.digest, dict(search.chosen.values), tried, tuning)
             needs = (choice.run,)
-        run = ResultRun(method, seed, calibrator, tuple(candidates), chosen_by, choice)
+        head = None
+        if calibrator in heads.HEADS:
+            kin = self.kin(method, seed)
+            beta = spec.beta[0] if len(spec.beta) == 1 else "auto"
+            head = heads.Head(self._rows(seed), None if kin is None else kin.digest, beta, self._ood())
+            needs += () if kin is None else (kin.digest,)
+        run = ResultRun(method, seed, calibrator, tuple(candidates), chosen_by, choice, head)
         return Job(run, f"result of {registry.title(method)}, seed {seed}", needs)
+
+    def kin(self, method: str, seed: int) -> Job | None:
+        """The class distances that a head leans on; None for a method that has no such head."""
+        return self.distances(self._kin, seed) if registry.parts(method)[1] == heads.USES_KIN else None
 
     # What is tried and chosen
 
@@ -456,6 +477,8 @@ class Plan:
                 for trial in self.search(base, seed, lookup).trials:
                     yield from _once(trial.job, seen)
             for method in self.spec.methods:
+                if (kin := self.kin(method, seed)) is not None:
+                    yield from _once(kin, seen)
                 yield from _once(self.result(method, seed, lookup), seen)
 
     def _tried(self, base: str, lookup: Lookup) -> tuple[RecipeTrial, ...]:

@@ -289,6 +289,8 @@ def _changed(old: Kept, new: Kept) -> str:
         return new.spec.vectors or "the file of word vectors that softkin ships"
     if name.startswith("source "):
         return str(new.spec.sources.get(name.removeprefix("source "), name))
+    if name.startswith("own "):
+        return f"the {name.removeprefix('own ')} that comes with {new.data['source']}"
     return name.removeprefix("ood ")
 
 

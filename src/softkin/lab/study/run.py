@@ -16,6 +16,7 @@ from softkin._core.progress import bar
 from softkin._core.workers import ENGINES, Worker, terminated_in_order
 from softkin.lab import models
 from softkin.lab.study.advice import Baseline
+from softkin.lab.study.estimate import default_device, default_workers, estimated
 from softkin.lab.study.folder import StudyFolder
 from softkin.lab.study.perform import resolve
 from softkin.lab.study.records import keep
@@ -59,8 +60,9 @@ def run(
         force: Replace another study in the folder; runs that both have are kept.
         ray_options: ``address``, ``num_cpus`` and ``num_gpus`` per run, ``retries``.
         write_page: ``softkin.report.write_comparison``, to write the study's page too, as ``softkin compare`` does.
-        tell: Called with what will be tuned, before anything is trained; and with what one-hot training implies for
-            smoothing, one sentence, as soon as it is trained on all seeds and before the other methods are.
+        tell: Called with what will be tuned and how long the study may take, before anything is trained; and with what
+            one-hot training implies for smoothing, one sentence, as soon as it is trained on all seeds and before the
+            other methods are.
 
     Returns:
         The table, which is also in the folder.
@@ -76,8 +78,8 @@ def run(
     opened = StudyFolder(folder)
     for job in opened.plan.jobs(opened.records.find):
         opened.records.forgive(job.digest)  # a new start retries failed runs
-    if tell is not None and kept.spec.tune:
-        tell(planned(kept.spec))
+    if tell is not None and (said_first := _first_words(opened, device, workers, engine)):
+        tell(said_first)
     baseline = Baseline(opened, tell)
     said = ""
     if engine == "ray":
@@ -103,6 +105,17 @@ def run(
             f"without them{last}; all that is done is kept in {folder}, and the same command tries again."
         )
     return replace(result, times=times(opened))
+
+
+def _first_words(folder: StudyFolder, device: str | None, workers: int | None, engine: str) -> str:
+    """What will be tuned, and what is left to train on this machine; empty if nothing is."""
+    words = [planned(folder.kept.spec)] if folder.kept.spec.tune else []
+    if engine == "local":
+        left = estimated(folder.kept, folder.path, device=device, workers=workers).sentence()
+        if not left:
+            return ""
+        words.append(left)
+    return " ".join(words)
 
 
 def planned(spec: StudySpec) -> str:
@@ -146,26 +159,6 @@ def finish(folder: str | Path | StudyFolder, *, write_page: WritePage | None = N
         )
     folder.claims.forget({job.digest for job in end.done})
     return result
-
-
-def default_device() -> str:
-    """The accelerator, if there is one."""
-    import torch
-
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def default_workers(device: str | None) -> int:
-    """One worker for each GPU, else one for each core that this process may use."""
-    import torch
-
-    if device == "cuda":
-        return max(1, torch.cuda.device_count())
-    if device is not None and device != "cpu":
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _devices(device: str | None, count: int) -> list[str | None]:

@@ -13,6 +13,7 @@ from softkin.distances.sources import options as source_options
 from softkin.lab import models
 from softkin.lab.study import columns as registry
 from softkin.lab.study.columns import PAPER
+from softkin.lab.study.heads import HEADS, USES_KIN
 from softkin.lab.training.methods import METHODS, Parameter, TrainingMethod, Value, parameters, text_of
 from softkin.lab.training.objectives.labels import PRIOR
 from softkin.lab.training.training_run import digest_of
@@ -26,6 +27,7 @@ TUNINGS = ("each seed", "first seed")
 TUNABLE = {"weight_decay": "weight decay", "lr": "learning rate", "epochs": "epochs"}
 """Fields of the recipe that a study can search for every trained method, with their names in words"""
 OUTPUTS = "outputs"  # the distance source, and its option
+TREE = "tree"  # the option of the distance source
 OWN_FIELDS = ("alpha", "beta", "top_m", "mixing")
 """Parameters that are keys of a study themselves"""
 
@@ -169,7 +171,17 @@ class StudySpec:
     def looks_up_words(self) -> bool:
         """Whether one of the methods compares the words that name the classes."""
         sources = [registry.named(base).source for base in self.bases()]
-        return any(source is not None and "vectors" in source.options for source in sources)
+        return self.uses_kin or any(source is not None and "vectors" in source.options for source in sources)
+
+    @property
+    def heads(self) -> list[str]:
+        """The methods that end in a head on features."""
+        return [name for name in self.methods if registry.parts(name)[1] in HEADS]
+
+    @property
+    def uses_kin(self) -> bool:
+        """Whether one of the heads leans on similar classes."""
+        return any(registry.parts(name)[1] == USES_KIN for name in self.heads)
 
     @property
     def trials(self) -> int:
@@ -326,7 +338,7 @@ def source_files(options: Mapping[str, Any]) -> dict[str, Path]:
         if name not in paths:
             continue
         stem, colon, _ = value.rpartition(":")  # FILE.parquet:COLUMN
-        if name == "tree" and colon and Path(stem).is_file():
+        if name == TREE and colon and Path(stem).is_file():
             paths[name] = Path(stem)
     return {name: path for name, path in paths.items() if path.is_file()}
 

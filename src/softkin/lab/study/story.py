@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from softkin.lab.study import columns as registry
+from softkin.lab.study.heads import HEADS
 from softkin.lab.study.significance import Difference
 
 if TYPE_CHECKING:
@@ -257,6 +258,8 @@ def _use(chosen: "Row", plain: "Row", fine: bool) -> str:
         return f"Use one-hot training {as_it_is}: {_numbers(chosen)}."
     again = base != registry.ONE_HOT
     fitted = ", and validation rows for the calibrator" if again else ", only validation rows to fit it"
+    if calibrator in HEADS:
+        fitted = f"{', and' if again else ', only'} the features of all rows, also of those to predict"
     fitted = fitted if calibrator is not None else ""
     networks, passes, memory = (
         (1.0, 1.0, 1.0) if chosen.cost is None else (chosen.cost[key] for key in ("networks", "passes", "memory"))

@@ -420,7 +420,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def times(folder: str | Path | StudyFolder) -> str | None:
-    """How long methods took relative to one-hot, training and predicting, in one sentence; None without one-hot.
+    """What the study took, and how long methods took relative to one-hot, training and predicting.
 
     Times vary, so they are not part of the table, which is the same however often a study was interrupted.
     """
@@ -432,16 +432,25 @@ def times(folder: str | Path | StudyFolder) -> str | None:
             took = max(files.from_number(record["seconds"]), files.from_number(record["training_seconds"]))
             seconds.setdefault(result.method, []).append(took)
     usual = statistics.fmean(seconds.get(registry.ONE_HOT, [0.0]))
-    spent = _spent(opened)
+    spent = " ".join(filter(None, (_took(opened), _spent(opened))))
     if usual <= 0 or len(seconds) < 2:
-        return spent
+        return spent or None
     ratios = (
         f"{registry.title(name)} {statistics.fmean(values) / usual:.1f} ×"
         for name, values in seconds.items()
         if name != registry.ONE_HOT
     )
     relative = f"Time relative to one-hot's {usual:.2g} s, training and predicting (measured): {', '.join(ratios)}."
-    return relative if spent is None else f"{spent}\n{relative}"
+    return f"{spent}\n{relative}" if spent else relative
+
+
+def _took(opened: StudyFolder) -> str:
+    """What all runs took; empty if no network is trained."""
+    jobs = opened.plan.jobs(opened.records.find)
+    done = [(job, record) for job in jobs if (record := opened.records.find(job.digest)) is not None]
+    trainings = sum(job.kind == "training" for job, _ in done)
+    minutes = sum(files.from_number(record["seconds"]) for _, record in done) / 60
+    return f"The study took {trainings} trainings, {minutes:.1f} core-minutes." if trainings else ""
 
 
 def _spent(opened: StudyFolder) -> str | None:
