@@ -48,7 +48,6 @@ EXAMPLE = "softkin evaluate examples/digits-test.npz --abstain 0.05"
 MORE_EXAMPLES = (
     "softkin evaluate examples/churn.csv",
     "softkin evaluate examples/tickets.csv --report tickets.html",
-    "softkin evaluate before.csv after.csv --json",
     "softkin evaluate pairs.csv --group model --report pairs.html",
 )
 
