@@ -21,6 +21,9 @@ def one_line(message: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
+_BOTH = re.compile(r"(?P<python>[a-z]\w*=(?:\{[^}]*\}|[^\s()]+)|`[a-z]\w*`) \((?P<shell>(?P<option>--[a-z-]+)[^()]*)\)")
+"""What is passed in Python, with the option of a command beside it"""
+
 CONTENTS = ("--logits", "--probs", "--labels", "--class-names", "--distances", "--texts", "--images")
 """Options whose names are also those of what a file holds"""
 
@@ -31,7 +34,12 @@ def in_shell(message: str, options: Set[str]) -> str:
     Example:
         >>> in_shell("`n_bins` must be at least 1; pass force=True to overwrite it.", {"--n-bins", "--force"})
         '--n-bins must be at least 1; add --force to overwrite it.'
+        >>> in_shell("pass aliases={'a': 'b'} (--alias a=b), or `vectors` (--vectors).", {"--alias"})
+        'pass --alias a=b, or `vectors`.'
     """
+
+    def beside(match: re.Match[str]) -> str:
+        return match["shell"] if match["option"] in options else match["python"]
 
     def option(match: re.Match[str]) -> str:
         name = f"--{match['name'].replace('_', '-')}"
@@ -39,8 +47,10 @@ def in_shell(message: str, options: Set[str]) -> str:
             return match[0]
         return f"add {name}" if match["verb"] else name
 
+    message = _BOTH.sub(beside, message)
     message = re.sub(r"(?P<verb>pass )?(?P<name>[a-z]\w*)=(True\b|None\b|(?=[ ;,.)]|$))", option, message)
-    return re.sub(r"^(?P<verb>)`(?P<name>[a-z]\w*)`(?= must)", option, message)
+    message = re.sub(r"^(?P<verb>)`(?P<name>[a-z]\w*)`(?= must)", option, message)
+    return re.sub(r"(?<= or )(?P<verb>)`(?P<name>[a-z]\w*)`(?= that)", option, message)
 
 
 def examples(*commands: str) -> str:

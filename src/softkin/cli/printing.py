@@ -103,9 +103,11 @@ WRAPPED = 16  # columns that a wrapped column has at least
 
 
 def _wrapped(text: str, room: int) -> list[str]:
-    """The lines of a cell, broken after ", " where that is possible."""
+    """The lines of a cell, broken after ", " where that is possible, else at a space."""
     lines = [""]
-    for part in re.split(r"(?<=, )", text):
+    parts = re.split(r"(?<=, )", text)
+    words = [word for part in parts for word in ([part] if columns_of(part) <= room else re.split("(?<= )", part))]
+    for part in words:
         if lines[-1] and columns_of(lines[-1] + part.rstrip()) > room:
             lines.append("")
         for letter in part:
