@@ -69,6 +69,8 @@ class CommandParser(argparse.ArgumentParser):
         """Print one line, without the usage, and exit with code 2."""
         if message.startswith("the following arguments are required"):
             self._refuse_unknown(self.typed)  # a misspelt option explains more than what is missing beside it
+            if not self.typed:
+                message += f"; {self.prog} --help has examples"
         message = _ARGUMENT.sub(r"\1 must", message)
         self.exit(2, f"{self.prog}: {one_line(message if message.endswith(('.', '?')) else f'{message}.')}\n")
 
