@@ -111,3 +111,15 @@ def test_options_of_the_wrong_kind():
         metrics.ece_hist(p, y, confidence="0.95")
     with pytest.raises(TypeError, match=r"`bandwidth` must be a number, got \[0.1\]"):
         metrics.ece_kde(p, y, bandwidth=[0.1])
+
+
+def test_over_confidence_that_nobody_has_seen_may_be_there():
+    """All 50 answers are right, but up to 7.1 % wrong ones may be too rare to have occurred."""
+    p = np.stack([np.full(50, 0.99), np.full(50, 0.01)], axis=1)
+    p[:5] = [0.6, 0.4]
+    interval = metrics.signed_gap(p, np.zeros(50, int), part="over", confidence=0.95)
+    rare = 1 - 0.025 ** (1 / 50)
+    assert (interval.value, interval.low) == (0, 0)
+    assert interval.high == pytest.approx(rare - 0.9 * 0.01)
+    wrong = metrics.signed_gap(p, np.ones(50, int), part="under", confidence=0.95)
+    assert wrong.high == pytest.approx(max(0, 0.9 * 0 + max(min(rare, 0.9) - 0.9 * 0.99, min(rare, 0.1) - 0.1 * 0.6)))

@@ -128,3 +128,23 @@ def test_a_single_mistake_says_nearly_nothing_of_its_bin():
     assert float(curve.low[1]) == pytest.approx(2 - 0.975)
     assert float(curve.high[1]) == pytest.approx(2 + 0.975 * 3)
     assert np.isnan(curve.correlation)
+
+
+def test_one_mistake_determines_nearly_nothing():
+    """Of n mistakes the interval reaches 1 − .025^(1/n) of the way to the nearest and the farthest class."""
+    distances = np.array([[0, 1.0, 4.0], [1, 0, 2.0], [4, 2, 0]])
+    p = np.array([[0.8, 0.1, 0.1]] * 30 + [[0.1, 0.8, 0.1]])
+    interval = metrics.mistake_severity(p, [0] * 30 + [2], distances, confidence=0.95)
+    assert (interval.value, interval.low) == (2, pytest.approx(2 - 0.975 * 1))
+    assert interval.high == pytest.approx(2 + 0.975 * 2)
+    values = [1.0, 4.0, 1.0, 2.0, 4.0]
+    pairs = {1.0: (0, 1), 4.0: (0, 2), 2.0: (1, 2)}
+    rows = np.full((5, 3), 0.1)
+    for row, value in zip(rows, values, strict=True):
+        row[pairs[value][1]] = 0.8
+    labels = [pairs[value][0] for value in values]
+    interval = metrics.mistake_severity(rows, labels, distances, confidence=0.95)
+    half = 2.776445 * np.std(values, ddof=1) / 5**0.5
+    rare = 1 - 0.025 ** (1 / 5)
+    assert interval.low == pytest.approx(max(1, min(2.4 - half, 2.4 - rare * 1.4)))
+    assert interval.high == pytest.approx(min(4, max(2.4 + half, 2.4 + rare * 1.6)))

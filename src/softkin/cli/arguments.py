@@ -21,7 +21,10 @@ def one_line(message: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
-_BOTH = re.compile(r"(?P<python>[a-z]\w*=(?:\{[^}]*\}|[^\s()]+)|`[a-z]\w*`) \((?P<shell>(?P<option>--[a-z-]+)[^()]*)\)")
+_BOTH = re.compile(
+    r"(?P<python>\b[a-z]\w{0,60}=(?:\{[^}]{0,2000}\}|[^\s()]{1,200})|`[a-z]\w{0,60}`) "
+    r"\((?P<shell>(?P<option>--[a-z-]{1,60})[^()]{0,200})\)"
+)
 """What is passed in Python, with the option of a command beside it"""
 
 CONTENTS = ("--logits", "--probs", "--labels", "--class-names", "--distances", "--texts", "--images")
@@ -48,9 +51,9 @@ def in_shell(message: str, options: Set[str]) -> str:
         return f"add {name}" if match["verb"] else name
 
     message = _BOTH.sub(beside, message)
-    message = re.sub(r"(?P<verb>pass )?(?P<name>[a-z]\w*)=(True\b|None\b|(?=[ ;,.)]|$))", option, message)
-    message = re.sub(r"^(?P<verb>)`(?P<name>[a-z]\w*)`(?= must)", option, message)
-    return re.sub(r"(?<= or )(?P<verb>)`(?P<name>[a-z]\w*)`(?= that)", option, message)
+    message = re.sub(r"(?P<verb>pass )?\b(?P<name>[a-z]\w{0,60})=(True\b|None\b|(?=[ ;,.)]|$))", option, message)
+    message = re.sub(r"^(?P<verb>)`(?P<name>[a-z]\w{0,60})`(?= must)", option, message)
+    return re.sub(r"(?<= or )(?P<verb>)`(?P<name>[a-z]\w{0,60})`(?= that)", option, message)
 
 
 def examples(*commands: str) -> str:

@@ -58,7 +58,7 @@ BEST = "best"
 
 
 def _with_best() -> list[str]:
-    return [*choices.calibrators(), BEST]
+    return [*choices.listed(choices.calibrators), BEST]
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

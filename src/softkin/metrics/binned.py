@@ -258,6 +258,21 @@ class DifferenceError(Differences, BinnedError):
     def straightened(self, sums: Tensor) -> Tensor:
         return self._straight_line(sums)[2][None]
 
+    def _of_rare(self, sign: float, tail: float) -> float:
+        """The over-confidence (1), or under-confidence (−1), that answers of a kind that did not occur may add.
+
+        If all answers are right, wrong ones have a share of at most r = 1 − tail^(1/N). In one bin with a share w of
+        the rows, min(r, w) of them are over-confidence but for what the bin is under-confident by. All wrong: likewise.
+        """
+        hits = float(self.pool.is_hit.sum())
+        if self.columns > 1 or hits != (self.num_samples if sign > 0 else 0):
+            return 0.0
+        curve = self.pool.curve(self.bins)
+        slack = sign * (curve.hit_sum - curve.score_sum).double() / self.num_samples
+        rare = 1 - tail ** (1 / self.num_samples)
+        room = (curve.count.double() / self.num_samples).clamp(max=rare) - slack.clamp(min=0)
+        return max(0.0, float(room.max()))
+
 
 class MeanGap(DifferenceError, SizeOfGap):
     """The mean gap, Σ |B|/n |conf − lik|: the ECE."""
@@ -315,6 +330,9 @@ class OverConfidence(DifferenceError):
     def of_differences(self, differences: Tensor, n: float) -> Tensor:
         return differences.clamp(min=0).sum(dim=-1) / n
 
+    def unseen(self, tail: float) -> float:
+        return self._of_rare(1.0, tail)
+
     def ends(self, level: float) -> tuple[float, float] | None:
         if self.columns > 1 or self._bins_used() > 1:
             return None
@@ -331,6 +349,9 @@ class UnderConfidence(DifferenceError):
 
     def of_differences(self, differences: Tensor, n: float) -> Tensor:
         return (-differences).clamp(min=0).sum(dim=-1) / n
+
+    def unseen(self, tail: float) -> float:
+        return self._of_rare(-1.0, tail)
 
     def ends(self, level: float) -> tuple[float, float] | None:
         if self.columns > 1 or self._bins_used() > 1:

@@ -175,7 +175,7 @@ def _from_resamples(statistic: Statistic, sums: Tensor, level: float, resamples:
         high = max(high, float(torch.quantile(statistic.size(truths), 1 - tail)))
     low, high = _with_gap(statistic, value, low, high, level)
     rejected, redrawn = rejects_calibration(statistic, centre, level, resamples, seed)
-    high = min(max(0.0, high), statistic.at_most)
+    high = min(max(0.0, high, value + statistic.unseen(tail)), statistic.at_most)
     return Drawn(around(value, max(0.0, low) if rejected else 0.0, high, level), redrawn)
 
 

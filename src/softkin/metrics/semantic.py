@@ -10,6 +10,7 @@ from softkin._core import checks, randomness
 from softkin._core.checks import Array
 from softkin.metrics import binning, scopes
 from softkin.metrics.catalogue import METRICS, Sureness, metric
+from softkin.metrics.intervals import student
 from softkin.metrics.resampling import Interval, quantiles
 from softkin.metrics.scopes import Claims, multiplicities
 from softkin.metrics.statistics import Mean, Ratio, Statistic
@@ -161,7 +162,34 @@ def mistake_severity(probabilities: Tensor, labels: Tensor, distances: Array, **
     ``distances`` is (K, K), as ``softkin.distances`` makes it or tree heights of a taxonomy; row = true class.
     """
     wrong, _winning, distance = _mistakes(probabilities, labels, distances)
-    return Ratio(distance * wrong, wrong)
+    d = checks.square(distances, "distances")
+    others = d[~torch.eye(len(d), dtype=torch.bool)]
+    return Severity(distance * wrong, wrong, float(others.min()), float(others.max()))
+
+
+class Severity(Ratio):
+    """The mean over mistakes of numbers between ``least`` and ``most``."""
+
+    def __init__(self, above: Tensor, below: Tensor, least: float, most: float) -> None:
+        super().__init__(above, below)
+        self._limits = least, most
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        """Student's interval over the mistakes, which allows for distances too rare to have occurred.
+
+        Of n mistakes it reaches at least 1 − ((1 − level)/2)^(1/n) of the way to the smallest and the largest distance
+        between two classes, as the bands of ``severity_curve`` do.
+        """
+        values = self.rows[self.rows[:, 1] > 0, 0].double()
+        n, (least, most) = len(values), self._limits
+        if n == 0:
+            return None
+        mean = float(values.mean())
+        half = student(n - 1, level) * float(values.std()) / n**0.5 if n > 1 else 0.0
+        rare = 1 - ((1 - level) / 2) ** (1 / n)
+        low = min(mean - half, mean - rare * max(0.0, mean - least))
+        high = max(mean + half, mean + rare * max(0.0, most - mean))
+        return max(least, low), min(most, high)
 
 
 def severity_curve(

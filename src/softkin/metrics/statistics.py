@@ -108,6 +108,10 @@ class Gap(NamedTuple):
 class CalibrationError(Statistic):
     """A metric that is non-negative, 0 in expectation only under calibration, and biased upwards."""
 
+    def unseen(self, tail: float) -> float:
+        """By how much the error may be larger because of a kind of answer that is too rare to have occurred."""
+        return 0.0
+
     @property
     def of_one_row(self) -> float:
         """The largest change of the value that the label of one row can cause."""
