@@ -165,7 +165,7 @@ def test_synonyms_aliases_and_other_vectors(capsys, tmp_path, shared_data):
     path.write_text("gasmask\ncat\ndog\n")
     code, _, errors = run(capsys, "similarity", path, "--vectors", "glove")
     assert code == 2
-    assert "pass aliases={'gasmask': 'gas mask'}" in errors
+    assert "pass --alias 'gasmask=gas mask' to look up" in errors
     assert run(capsys, "similarity", path, "--vectors", "glove", "--alias", "gasmask=gas mask", "--beta", 1)[0] == 0
     vectors = tmp_path / "v.txt"
     vectors.write_text("gasmask 0 1\ncat 1 0\ndog 1 1\n")

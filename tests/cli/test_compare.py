@@ -151,6 +151,7 @@ def test_digits_have_the_papers_ten_columns_and_each_network_with_temperature_sc
     assert kept.spec.model == "small"
 
 
+@pytest.mark.filterwarnings("ignore:alpha='auto' has stayed at 0")
 def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F811
     command = [
         "compare",

@@ -565,3 +565,14 @@ def test_a_word_with_a_vector_is_looked_up_as_it_is():
 def test_numbers_as_names():
     with pytest.warns(UserWarning, match="differ only by numbers"):
         assert distances.from_words([0, 1, 2]).shape == (3, 3)
+
+
+def test_the_source_of_words_puts_a_name_without_a_vector_at_the_mean_distance():
+    names = ["cat", "dog", "qzx", "car", "truck"]
+    with pytest.warns(UserWarning, match=r"1 of 5 classes has a name without a vector \('qzx'\) and is smoothed"):
+        measured = distances.measure("words", distances.ClassNames(names, names))
+    known = distances.from_words(["cat", "dog", "car", "truck"])
+    assert measured.asymmetric
+    torch.testing.assert_close(measured.matrix[[0, 1, 3, 4]][:, [0, 1, 3, 4]], known)
+    torch.testing.assert_close(measured.matrix[[0, 1, 3, 4], 2], known.sum(dim=1) / 3)
+    assert len(measured.matrix[2, [0, 1, 3, 4]].unique()) == 1

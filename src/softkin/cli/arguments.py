@@ -21,6 +21,12 @@ def one_line(message: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
+_BOTH = re.compile(
+    r"(?P<python>\b[a-z]\w{0,60}=(?:\{[^}]{0,2000}\}|[^\s()]{1,200})|`[a-z]\w{0,60}`) "
+    r"\((?P<shell>(?P<option>--[a-z-]{1,60})[^()]{0,200})\)"
+)
+"""What is passed in Python, with the option of a command beside it"""
+
 CONTENTS = ("--logits", "--probs", "--labels", "--class-names", "--distances", "--texts", "--images")
 """Options whose names are also those of what a file holds"""
 
@@ -31,7 +37,12 @@ def in_shell(message: str, options: Set[str]) -> str:
     Example:
         >>> in_shell("`n_bins` must be at least 1; pass force=True to overwrite it.", {"--n-bins", "--force"})
         '--n-bins must be at least 1; add --force to overwrite it.'
+        >>> in_shell("pass aliases={'a': 'b'} (--alias a=b), or `vectors` (--vectors).", {"--alias"})
+        'pass --alias a=b, or `vectors`.'
     """
+
+    def beside(match: re.Match[str]) -> str:
+        return match["shell"] if match["option"] in options else match["python"]
 
     def option(match: re.Match[str]) -> str:
         name = f"--{match['name'].replace('_', '-')}"
@@ -39,8 +50,10 @@ def in_shell(message: str, options: Set[str]) -> str:
             return match[0]
         return f"add {name}" if match["verb"] else name
 
+    message = _BOTH.sub(beside, message)
     message = re.sub(r"(?P<verb>pass )?\b(?P<name>[a-z]\w{0,60})=(True\b|None\b|(?=[ ;,.)]|$))", option, message)
-    return re.sub(r"^(?P<verb>)`(?P<name>[a-z]\w{0,60})`(?= must)", option, message)
+    message = re.sub(r"^(?P<verb>)`(?P<name>[a-z]\w{0,60})`(?= must)", option, message)
+    return re.sub(r"(?<= or )(?P<verb>)`(?P<name>[a-z]\w{0,60})`(?= that)", option, message)
 
 
 def examples(*commands: str) -> str:
@@ -59,6 +72,8 @@ class CommandParser(argparse.ArgumentParser):
         """Print one line, without the usage, and exit with code 2."""
         if message.startswith("the following arguments are required"):
             self._refuse_unknown(self.typed)  # a misspelt option explains more than what is missing beside it
+            if not self.typed:
+                message += f"; {self.prog} --help has examples"
         message = _ARGUMENT.sub(r"\1 must", message)
         self.exit(2, f"{self.prog}: {one_line(message if message.endswith(('.', '?')) else f'{message}.')}\n")
 

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io.escape import terminal
 from softkin.cli import choices, declaring, listing, measuring, running
-from softkin.cli.printing import json_text, width
+from softkin.cli.printing import json_text, rows_that_fit, width
 
 if TYPE_CHECKING:
-    from rich.table import Table as Grid
-
-    from softkin.lab.study import Column, StudySpec, Table
+    from softkin.lab.study import Cell, Column, StudySpec, Table
 
 SUMMARY = "train methods side by side and print the table of accuracy and calibration"
 DESCRIPTION = """\
@@ -247,11 +244,8 @@ def show(table: "Table", as_json: bool, *, wide: bool = False) -> None:
     if as_json:
         print(json_text(table.to_dict()))
         return
-    from rich.console import Console
-
-    columns = max(width(), 400) if wide else width()
-    grid, left_out = fitted(table, columns, wide=wide)
-    Console(width=columns, highlight=False).print(grid)
+    text, left_out = fitted(table, max(width(), 400) if wide else width(), wide=wide)
+    print(text)
     if table.recommendation:
         print("\n" + "\n".join(table.recommendation) + "\n")
     if left_out:
@@ -261,21 +255,24 @@ def show(table: "Table", as_json: bool, *, wide: bool = False) -> None:
             print(note.replace("Bold: best.", "*: best."))
 
 
-def fitted(table: "Table", width: int, *, wide: bool = False) -> "tuple[Grid, list[str]]":
+def fitted(table: "Table", columns: int, *, wide: bool = False) -> tuple[str, list[str]]:
     """The table in at most this many columns of text, and the titles of the columns that were dropped.
 
     The columns of the wide table come first; then those of out-of-distribution sets, AURC, the gap, Hist O, and the
     others from the right. Methods always stay.
     """
-    from rich.console import Console
+    from softkin.lab.study.tabulation import heading
 
-    endless = Console(width=10_000)  # for measuring the full width of a grid
-    columns = [column for column in table.columns if wide or not column.wide]
-    grid = _grid(table, columns, wide=wide)
-    while endless.measure(grid).maximum > width and len(columns) > 1:
-        columns.remove(max(columns, key=lambda column: (_expendable(column.key), columns.index(column))))
-        grid = _grid(table, columns, wide=wide)
-    return grid, [column.title for column in table.columns if column not in columns]
+    kept = [column for column in table.columns if wide or not column.wide]
+    titles = {heading(column): column.title for column in table.columns}
+    rows = [
+        [row.title, *(_cell(column, row.cells.get(column.key), wide=wide) for column in kept)] for row in table.rows
+    ]
+    order = sorted(range(len(kept)), key=lambda place: (_expendable(kept[place].key), place), reverse=True)[:-1]
+    headings = ["method", *map(heading, kept)]
+    text, dropped = rows_that_fit(headings, rows, [1 + place for place in order], gap=1, columns=columns)
+    gone = {titles[name] for name in dropped}
+    return text, [column.title for column in table.columns if column not in kept or column.title in gone]
 
 
 DROPPED = ("ece_hist_output", "signed_gap", "aurc")  # the last is dropped first
@@ -287,28 +284,10 @@ def _expendable(key: str) -> int:
     return DROPPED.index(key) + 1 if key in DROPPED else 0
 
 
-def _grid(table: "Table", columns: "Sequence[Column]", *, wide: bool) -> "Grid":
-    from rich import box
-    from rich.table import Table as Grid
-    from rich.text import Text
+def _cell(column: "Column", cell: "Cell | None", *, wide: bool) -> str:
+    from softkin.lab.study.tabulation import mark, shown
 
-    from softkin._io import escape
-    from softkin.lab.study.tabulation import heading, mark, shown
-
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=0)
-    grid.add_column("method", no_wrap=True)
-    for column in columns:
-        grid.add_column(escape.terminal(heading(column)), justify="right", no_wrap=True)
-    for row in table.rows:
-        texts = []
-        for column in columns:
-            cell = row.cells.get(column.key)
-            if cell is None:  # measured before the metric was declared
-                texts.append(Text("–"))
-                continue
-            value, beside = shown(column, cell, short=not wide)
-            # Bold is lost where the output is not a terminal, so the best has a mark too.
-            bold = "bold" if cell.best else ""
-            texts.append(Text.assemble((f"{value}{mark(column, cell)}", bold), f" ({beside})" if beside else ""))
-        grid.add_row(Text(escape.terminal(row.title)), *texts)
-    return grid
+    if cell is None:  # measured before the metric was declared
+        return "–"
+    value, beside = shown(column, cell, short=not wide)
+    return f"{value}{mark(column, cell)}" + (f" ({beside})" if beside else "")

@@ -2,13 +2,12 @@
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io.escape import terminal
 from softkin.cli import choices, running
-from softkin.cli.printing import json_text
+from softkin.cli.printing import json_text, print_table
 
 if TYPE_CHECKING:
     from softkin.lab.suites import PaperSpec, PaperTable, StudySuite
@@ -206,28 +205,25 @@ def _plan(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str, A
 
 
 def _print(table: "PaperTable") -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table as Grid
-    from rich.text import Text
+    from softkin.lab.suites.runs import HEADINGS, NUMBERS
 
-    from softkin.lab.suites.runs import HEADINGS
-
-    console = Console(width=None if sys.stdout.isatty() else 240, highlight=False)
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in table.shown:
-        right = name in ("paper", "ours", "n", "calibrated", "unreflected", "floor")
-        grid.add_column(HEADINGS[name], justify="right" if right else "left", no_wrap=name != "recipe")
+    rows: list[list[str]] = []
     previous = None
     for line in table.lines:
         if previous not in (None, (line.row, line.metric)):
-            grid.add_section()
-        grid.add_row(*(Text(text) for text in table.texts(line)))
+            rows.append([])
+        rows.append(table.texts(line))
         previous = (line.row, line.metric)
     print(f"{table.spec.title} (scale {table.scale})")
-    console.print(grid)
+    places = {name: place for place, name in enumerate(table.shown)}
+    order = [places[name] for name in LEFT_OUT_FIRST if name in places]
+    texts = [place for name, place in places.items() if name not in NUMBERS]
+    print_table([HEADINGS[name] for name in table.shown], rows, order, left=texts)
     for note in table.notes:
         print(note)
+
+
+LEFT_OUT_FIRST = ("recipe", "network", "unreflected", "floor", "calibrated", "parameter", "n")
 
 
 def _write(table: "PaperTable", folder: Path, *, quiet: bool) -> None:

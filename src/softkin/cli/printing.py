@@ -1,12 +1,15 @@
 """Text and tables for the terminal."""
 
 import argparse
+import itertools
 import json
 import os
+import re
 import shutil
 import sys
+import unicodedata
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from softkin._io import files
@@ -28,29 +31,90 @@ def json_text(data: Any) -> str:
     return json.dumps(files.plain(data), ensure_ascii=False, indent=1, allow_nan=False)
 
 
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes: two for each Chinese, Japanese or Korean letter, none for an accent.
+
+    Example:
+        >>> columns_of("cat"), columns_of("猫"), columns_of("e\u0301")
+        (3, 2, 1)
+    """
+    wide = {"W": 2, "F": 2}
+    return sum(0 if unicodedata.combining(a) else wide.get(unicodedata.east_asian_width(a), 1) for a in text)
+
+
 def rows_that_fit(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], order: Sequence[int]
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    order: Sequence[int],
+    *,
+    left: Collection[int] = (0,),
+    wrapped: Collection[int] = (),
+    gap: int = 2,
+    columns: int | None = None,
 ) -> tuple[str, list[str]]:
     """A table as text without the columns that do not fit, and the headings of the dropped columns.
 
     Args:
-        headings: Headings of the columns; the first column is left-aligned, the others are right-aligned.
-        rows: The cells of each row.
+        headings: Headings of the columns.
+        rows: The cells of each row; an empty row is an empty line. What is not safe on a terminal is escaped.
         order: Indices of the columns that may be dropped, in the order in which they are dropped.
+        left: Indices of the columns that are left-aligned; the others are right-aligned.
+        wrapped: Indices of the columns that may take several lines; only the others have to fit.
+        gap: The number of spaces between columns.
+        columns: The width; None: ``width()``.
     """
-    widths = [max(len(line[place]) for line in (headings, *rows)) for place in range(len(headings))]
+    lines = [[shown(cell) for cell in line] for line in (headings, *rows)]
+    widths = [max(columns_of(line[place]) for line in lines if line) for place in range(len(headings))]
     kept, dropped = list(range(len(headings))), []
+    room = width() if columns is None else columns
+
+    def free() -> int:
+        """What is left for the wrapped columns."""
+        fixed = sum(widths[column] for column in kept if column not in wrapped)
+        return room - fixed - gap * (len(kept) - 1)
+
     for place in order:
-        if sum(widths[column] + 2 for column in kept) - 2 <= width():
+        if free() >= min(WRAPPED * sum(column in wrapped for column in kept), sum(widths[w] for w in wrapped)):
             break
         kept.remove(place)
         dropped.append(headings[place])
-    lines = []
-    for line in (headings, *rows):
-        first, *others = kept
-        cells = [line[first].ljust(widths[first]), *(line[column].rjust(widths[column]) for column in others)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines), dropped
+    rest, narrow = free(), sorted((column for column in kept if column in wrapped), key=lambda column: widths[column])
+    for number, column in enumerate(narrow):
+        widths[column] = min(widths[column], max(WRAPPED, rest // (len(narrow) - number)))
+        rest -= widths[column]
+
+    def padded(text: str, column: int) -> str:
+        space = " " * (widths[column] - columns_of(text))
+        return text + space if column in left else space + text
+
+    printed = []
+    for line in lines:
+        if not line:
+            printed.append("")
+            continue
+        cells = [_wrapped(line[column], widths[column]) if column in wrapped else [line[column]] for column in kept]
+        for parts in itertools.zip_longest(*cells, fillvalue=""):
+            texts = [padded(part, column) for part, column in zip(parts, kept, strict=True)]
+            printed.append((" " * gap).join(texts).rstrip())
+    return "\n".join(printed), dropped
+
+
+WRAPPED = 16  # columns that a wrapped column has at least
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """The lines of a cell, broken after ", " where that is possible, else at a space."""
+    lines = [""]
+    parts = re.split(r"(?<=, )", text)
+    words = [word for part in parts for word in ([part] if columns_of(part) <= room else re.split("(?<= )", part))]
+    for part in words:
+        if lines[-1] and columns_of(lines[-1] + part.rstrip()) > room:
+            lines.append("")
+        for letter in part:
+            if columns_of((lines[-1] + letter).rstrip()) > room:
+                lines.append("")
+            lines[-1] += letter
+    return [line.rstrip() for line in lines]
 
 
 def wrote(path: Any) -> None:
@@ -62,7 +126,7 @@ def wrote(path: Any) -> None:
 def too_wide(headings: Sequence[str], rows: Sequence[Sequence[str]], order: Sequence[int]) -> bool:
     """Whether a table is too wide even without the columns that may be dropped."""
     text, _ = rows_that_fit(headings, rows, order)
-    return max(map(len, text.splitlines())) > width()
+    return max(map(columns_of, text.splitlines())) > width()
 
 
 def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Callable[[dict[str, Any]], None]) -> None:
@@ -89,9 +153,9 @@ def print_data_sets(result: dict[str, Any]) -> None:
     )
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], order: Sequence[int]) -> None:
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], order: Sequence[int], **how: Any) -> None:
     """Print the columns that fit, as ``rows_that_fit`` chooses them, and the names of the others."""
-    table, dropped = rows_that_fit(headings, rows, order)
+    table, dropped = rows_that_fit(headings, rows, order, **how)
     print(table)
     if dropped:
         print(f"No room for these columns: {', '.join(dropped)}; a wider terminal or --json shows them.")

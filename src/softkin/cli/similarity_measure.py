@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, measuring, running
-from softkin.cli.printing import json_text, shown
+from softkin.cli.printing import json_text, print_table, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -244,27 +244,19 @@ def _report(matrix: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: arg
 
 def _print(report: dict[str, Any]) -> None:
     """Print for each class the label's mass on itself, on its nearest classes, and on the rest."""
-    import sys
-
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     sharp = "" if report["beta"] is None else f", beta = {report['beta']:g}"
     few = "" if report["top_m"] is None else f", top-m = {report['top_m']}"
     print(f"{report['source']}; alpha = {report['alpha']:g}{sharp}{few}")
     if "baseline" in report:
         print(f"The baseline, on {report['baseline']['rows']:,} rows, is {report['baseline']['words']}.")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("class", overflow="fold")
-    table.add_column("itself", justify="right", no_wrap=True)
-    table.add_column("nearest classes, and the label's mass on each", overflow="fold")
-    table.add_column("others", justify="right", no_wrap=True)
-    for row in report["classes"]:
-        nearest = ", ".join(f"{shown(other['name'])}{NO_BREAK}{other['label']:.4f}" for other in row["nearest"])
-        table.add_row(Text(shown(row["name"])), f"{row['label']:.3f}", Text(nearest), f"{row['rest']:.4f}")
-    console.print(table)
-
-
-NO_BREAK = "\u00a0"  # keeps a name and its number on one line
+    headings = ["class", "itself", "nearest classes, and the label's mass on each", "others"]
+    rows = [
+        [
+            row["name"],
+            f"{row['label']:.3f}",
+            ", ".join(f"{other['name']} {other['label']:.4f}" for other in row["nearest"]),
+            f"{row['rest']:.4f}",
+        ]
+        for row in report["classes"]
+    ]
+    print_table(headings, rows, [], left=(0, 2), wrapped=(0, 2))

@@ -22,6 +22,7 @@ from softkin._core.checks import Array
 from softkin._core.names import Registry
 from softkin._core.options import Option, united
 from softkin.distances import saving as readers
+from softkin.distances import wordnet
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
 from softkin.distances.class_means import from_class_means, from_weights
 from softkin.distances.combined import from_similarity
@@ -30,7 +31,7 @@ from softkin.distances.images import from_features, from_images
 from softkin.distances.order import from_order, values_of
 from softkin.distances.taxonomy import TaxonomyMeasure, from_taxonomy
 from softkin.distances.tree_files import Edges
-from softkin.distances.words import from_words
+from softkin.distances.words import from_words, partly_known
 from softkin.similarity import from_confusion, from_neighbours, from_outputs
 from softkin.word_vectors import WordVectors, opened
 
@@ -274,9 +275,13 @@ def _words(
 ) -> ClassDistances:
     """L2 distance between the word vectors of the class names."""
     vectors = opened(vectors)
-    matrix = from_words(data.synonyms, vectors, aliases=aliases, prefer=prefer)
+    names = wordnet.in_words(data.synonyms)
     origin = f" from {vectors.source}" if isinstance(vectors, WordVectors) else ""
-    return ClassDistances(matrix, f"class names: L2 of word vectors{origin}")
+    how = f"class names: L2 of word vectors{origin}"
+    partly = partly_known(names, vectors, aliases=aliases) if prefer == "words" else None
+    if partly is not None:
+        return ClassDistances(partly, f"{how}, their mean for names without one", asymmetric=True)
+    return ClassDistances(from_words(names, vectors, aliases=aliases, prefer=prefer), how)
 
 
 @source("class-means", title="CM", needs=("images", "features", "text"))

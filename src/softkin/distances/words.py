@@ -162,6 +162,48 @@ def aliases_of_words(aliases: Mapping[str, str] | None) -> dict[str, str]:
     }
 
 
+def partly_known(
+    class_names: Sequence[str | Sequence[str]],
+    vectors: WordVectors | Mapping[str, Any] | str | Path | None = None,
+    *,
+    aliases: Mapping[str, str] | None = None,
+) -> Tensor | None:
+    """``from_words`` where some names have no vector, with a warning; None if all have one, or too few.
+
+    A class without a vector is at the mean distance from every other: its row is constant, so its label is uniform, and
+    in the row of class k it has the mean of k's other distances. D is asymmetric. At least three of the names, and
+    half of all, must have a vector.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     D = partly_known(["cat", "dog", "car", "qzx"])
+        >>> len(D[3, :3].unique()), bool(D[0, 3] == D[0, 1:3].mean())
+        (1, True)
+    """
+    count = len(class_names)
+    known = known_names(class_names, vectors, aliases=aliases)
+    if len(known) == count or len(known) < 3 or 2 * len(known) < count:
+        return None
+    inner = from_words([class_names[k] for k in known], vectors, aliases=aliases)
+    means = inner.sum(dim=1) / (len(known) - 1)
+    whole = torch.full((count, count), float(means.mean()), dtype=torch.float64)
+    place = torch.tensor(known)
+    whole[place] = means[:, None]
+    whole[place[:, None], place] = inner
+    whole.fill_diagonal_(0.0)
+    absent = [names[0] for k, names in enumerate(_synonyms(class_names)) if k not in set(known)]
+    shown = ", ".join(repr(shortened(name)) for name in absent[:5]) + (", …" if len(absent) > 5 else "")
+    warnings.warn(
+        f"{len(absent)} of {count} classes {'has a name' if len(absent) == 1 else 'have names'} without a vector "
+        f"({shown}) and {'is' if len(absent) == 1 else 'are'} smoothed uniformly; "
+        f"{_alias({absent[0]: 'OTHER'})} looks up another word instead.",
+        stacklevel=3,
+    )
+    return whole
+
+
 def known_names(
     class_names: Sequence[str | Sequence[str]],
     vectors: WordVectors | Mapping[str, Any] | str | Path | None,
@@ -394,9 +436,15 @@ def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any
     english = " (those of softkin are English" + (": are these names in another language?)" if foreign else ")")
     return (
         f"{len(unknown)} word{'s have' if len(unknown) > 1 else ' has'} no vector: {'; '.join(parts)}; pass "
-        f"aliases={example or {word: other}} (--alias {f'{word}={other}'!r}) to look up a word that has one, "
+        f"{_alias(example or {word: other})} to look up a word that has one, "
         f"or `vectors` that hold more words{english if ours else ''}."
     )
+
+
+def _alias(example: Mapping[str, str]) -> str:
+    """How aliases are passed, in Python and to a command."""
+    word, other = next(iter(example.items()))
+    return f"aliases={dict(example)} (--alias {f'{word}={other}'!r})"
 
 
 def shortened(text: str, most: int = 40) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import torch
 from torch import Tensor
 
 from softkin import similarity as similarities
@@ -111,8 +110,8 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         """Make the loss from class names: see ``distances.from_words`` and ``similarity.from_vectors``.
 
         With ``top_m`` each class keeps only its m most similar classes. ``beta="auto"`` chooses β by a baseline's
-        ``outputs`` on held-out rows. A class whose name has no vector is smoothed uniformly, with a warning, if at
-        least half of the others have one; ``strict`` refuses it.
+        ``outputs`` on held-out rows. A class whose name has no vector is smoothed uniformly, with a warning, and
+        is to the others a class at their mean distance, if at least half of the names have one; ``strict`` refuses it.
 
         Example:
             >>> import warnings
@@ -124,29 +123,20 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         """
         from softkin import distances
         from softkin.distances import doubts, wordnet  # here, as a loss from a matrix needs no distances
-        from softkin.distances.words import known_names
+        from softkin.distances.words import partly_known
 
         listed = [str(name) if isinstance(name, int) else name for name in checks.in_order(class_names)]
         listed = wordnet.in_words(listed)
-        known = list(range(len(listed)))
-        if prefer == "words" and not strict and top_m is None and outputs is None:
-            there = known_names(listed, vectors, aliases=aliases)
-            if 3 <= len(there) < len(listed) and 2 * len(there) >= len(listed):
-                known = there
-        named = [listed[k] for k in known]
-        rows = distances.name_vectors(named, vectors, aliases=aliases, prefer=prefer)
-        similarity = similarities.from_vectors(rows, beta, top_m=top_m, outputs=outputs)
+        free = prefer == "words" and not strict and top_m is None and outputs is None
+        partly = partly_known(listed, vectors, aliases=aliases) if free else None
+        if partly is not None:
+            similarity: Tensor | SparseRows = similarities.from_distances(partly, beta, asymmetric=True)
+        else:
+            rows = distances.name_vectors(listed, vectors, aliases=aliases, prefer=prefer)
+            similarity = similarities.from_vectors(rows, beta, top_m=top_m, outputs=outputs)
         if prefer == "words":
-            for sentence in doubts.doubts(named, similarity, beta, vectors=vectors, aliases=aliases):
+            for sentence in doubts.doubts(listed, similarity, beta, vectors=vectors, aliases=aliases):
                 warnings.warn(sentence, stacklevel=2)
-        if len(known) < len(listed):
-            absent = [listed[k] for k in range(len(listed)) if k not in set(known)]
-            warnings.warn(
-                f"{len(absent)} of {len(listed)} classes have names without a vector, such as {absent[0]!r}, and are "
-                "smoothed uniformly: pass `aliases` with words that have one, or strict=True to refuse such names.",
-                stacklevel=2,
-            )
-            similarity = _with_uniform(similarity, known, len(listed))
         return cls(similarity, alpha, **options)
 
     @staticmethod
@@ -175,6 +165,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
             options: ``weight``, ``weight_by``, ``ignore_index`` and ``reduction`` of the loss.
 
         Example:
+            >>> import torch
             >>> loss_fn = ClassSimilarityLoss.learned(3, alpha=0.5)
             >>> loss = loss_fn(torch.tensor([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0]]), torch.tensor([0, 1]))
             >>> loss_fn.end_epoch()
@@ -216,13 +207,3 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         if beta is not None:
             raise ValueError(f"`beta` must be left out: {path} holds a similarity, which already includes its β.")
         return cls(content.values, alpha, **options)
-
-
-def _with_uniform(similarity: Tensor | SparseRows, known: Sequence[int], num_classes: int) -> Tensor:
-    """(K, K) similarity in which the classes that are not ``known`` are equally like all others."""
-    inner = similarity.dense() if isinstance(similarity, SparseRows) else similarity
-    whole = torch.full((num_classes, num_classes), 1 / (num_classes - 1), dtype=torch.float64)
-    place = torch.tensor(known)
-    whole[place[:, None], place] = inner * (len(known) - 1) / (num_classes - 1)
-    whole.fill_diagonal_(0.0)
-    return whole

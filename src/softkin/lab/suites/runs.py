@@ -63,6 +63,7 @@ HEADINGS = {
     "network": "trained",
     "recipe": "recipe",
 }
+NUMBERS = frozenset({"paper", "ours", "n", "calibrated", "unreflected", "floor"})
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,9 @@ class PaperTable:
 
     def to_markdown(self) -> str:
         """A Markdown table with one line for each number."""
-        right = {"paper", "ours", "n", "calibrated", "unreflected", "floor"}
         lines = [
             "| " + " | ".join(HEADINGS[name] for name in self.shown) + " |",
-            "| " + " | ".join("---:" if name in right else "---" for name in self.shown) + " |",
+            "| " + " | ".join("---:" if name in NUMBERS else "---" for name in self.shown) + " |",
             *("| " + " | ".join(_cell(text) for text in self.texts(line)) + " |" for line in self.lines),
         ]
         return "\n".join(
