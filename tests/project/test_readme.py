@@ -56,8 +56,8 @@ def test_code_blocks_compile_and_commands_parse():
         parser.parse_args(shlex.split(line, comments=True)[1:])
 
 
-def test_when_it_helps_is_answered_in_five_points_with_links():
+def test_when_it_helps_is_answered_in_six_points_with_links():
     section = README.partition("## When does it help, and when not?")[2].partition("\n## ")[0]
     answers = [line for line in re.split(r"\n- ", section) if line.strip()]
-    assert len(answers) == 5
+    assert len(answers) == 6
     assert all("](" in answer for answer in answers)
