@@ -230,7 +230,7 @@ def test_options_reach_the_sources_that_have_them(capsys, tmp_path):
     assert set(result["sources"]) == {"minilm", "glove", "l1", "outputs", "taxonomy"}
     for options, words in (
         (["--max-per-class", "3"], "--max-per-class must be left out: it is for --distances l1 or l2."),
-        (["--distances", "taxonomy"], "the distance 'taxonomy' needs `tree` (--tree)."),
+        (["--distances", "taxonomy"], "the distance 'taxonomy' needs --tree."),
         (["--permutations", "18"], "`--permutations` must be at least 19, got 18."),
     ):
         code, _, errors = run(capsys, *audition_of, *options)

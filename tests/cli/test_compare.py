@@ -169,7 +169,8 @@ def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F81
     ]
     assert main(command) == 0
     out, err = capsys.readouterr()
-    assert err.startswith("On the validation rows (1 seed) one-hot training is ")
+    assert err.startswith("About 2 trainings, ")
+    assert "\nOn the validation rows (1 seed) one-hot training is " in err
     for words in (
         "one-hot",
         "TS",

@@ -42,6 +42,9 @@ def in_shell(message: str, options: Set[str]) -> str:
     """
 
     def beside(match: re.Match[str]) -> str:
+        named = match["python"].strip("`").partition("=")[0].replace("_", "-")
+        if not match["option"].removeprefix("--").startswith(named[:4]):
+            return match[0]  # what was given for the option, such as a column
         return match["shell"] if match["option"] in options else match["python"]
 
     def option(match: re.Match[str]) -> str:

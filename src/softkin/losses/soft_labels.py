@@ -75,6 +75,7 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
         Logits (N, K), (N, K, d1, …) or (K,). Integer targets (N,), (N, d1, …) or (); probabilities as the logits.
 
     Example:
+        >>> from softkin import smoothing
         >>> loss_fn = SoftLabelCrossEntropy(smoothing.uniform_labels(3, alpha=0.1))
         >>> logits, targets = torch.tensor([[2.0, 0.0, -1.0]]), torch.tensor([0])
         >>> round(float(loss_fn(logits, targets)), 6)

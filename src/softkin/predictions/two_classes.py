@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from softkin import SoftkinError
-from softkin._io import roles
+from softkin._io import files, roles
 from softkin._io.roles import ScoreKind
 from softkin.predictions.blocks import Block, PredictionFile
 from softkin.predictions.request import Reading
@@ -136,10 +136,16 @@ def _as_named(names: list[str], stated: str | None, name: str, there: dict[str, 
     return Classes(names, place, known)
 
 
+def _read(source: PredictionFile) -> Iterator[Block]:
+    """The blocks of a file; what a library says about damage becomes a sentence."""
+    with files.reading(source.name, "predictions"):
+        yield from source.blocks_of(SCANNED)
+
+
 def _labels_in(source: PredictionFile) -> dict[str, str]:
     """The different labels by their plain form, at most three; rows are read until two are found."""
     there: dict[str, str] = {}
-    for block in source.blocks_of(SCANNED):
+    for block in _read(source):
         if block.labels is None:
             return {}
         for label in _listed(block.labels):

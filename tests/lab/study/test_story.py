@@ -64,7 +64,11 @@ def test_a_recorded_study_is_told_as_a_person_would(study):
     said = told(recorded(study))
     assert len(said) <= 5
     assert {"over": "over-confident by", "under": "under-confident by", "fine": "as it should"}[kind] in said[0]
-    opening = {"-": "There is nothing for a calibrator", "no": "No calibrator repairs it", "add": "A calibrator may"}
+    opening = {
+        "-": "There is nothing for a calibrator",
+        "no": "No calibrator is seen to repair it",
+        "add": "A calibrator may",
+    }
     assert said[1].startswith(opening.get(repair, f"Without training again, {repair} repairs it"))
     if worth is not None:
         assert said[2].startswith(f"Training differently is {'' if worth else 'not shown to be '}worth it")

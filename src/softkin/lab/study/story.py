@@ -209,7 +209,7 @@ def _repair(rows: "Sequence[Row]", plain: "Row", repaired: "Row | None", fine: b
     harmed = [row for row in after if any(_worse(row, registry.ONE_HOT, metric) for metric in DECIDING)]
     seen = best.cells[CALIBRATION].against.get(registry.ONE_HOT)
     change = _signed(best.cells[CALIBRATION].value - plain.cells[CALIBRATION].value, CALIBRATION)
-    why = "There is nothing for a calibrator to repair" if fine else "No calibrator repairs it"
+    why = "There is nothing for a calibrator to repair" if fine else "No calibrator is seen to repair it"
     text = f"{why}: {best.title} changes Hist P by {change}"
     if best in harmed:
         return [f"{text}, at the cost of {_costs(best)}."]
