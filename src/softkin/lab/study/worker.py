@@ -102,7 +102,10 @@ def work(
             if taken is not None:
                 if update is not None:
                     update(standing(folder))
-                _do(*taken, records, device)
+                with warnings.catch_warnings():
+                    # The table has each method's α; a line from each of many trainings would bury the rest.
+                    warnings.filterwarnings("ignore", "alpha='auto' has stayed at 0")
+                    _do(*taken, records, device)
             elif others:
                 time.sleep(LOOK_AGAIN)
             elif len(records.known()) == before:  # no new record has made other runs ready
