@@ -36,25 +36,37 @@ def test_the_least_of_open_blocks_counts_and_the_setting_comes_back():
     assert torch.get_num_threads() == 4
 
 
-def test_blocks_of_several_threads_overlap():
-    inside, leave = threading.Barrier(3), threading.Event()
+def test_blocks_of_several_threads_overlap_and_each_gets_its_setting_back():
+    first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
+    left = {}
 
-    def work():
+    def first():
         with threads.at_most(1):
-            inside.wait()
-            leave.wait()
+            first_in.set()
+            second_in.wait()
+            left["first, inside"] = torch.get_num_threads()
+        left["first"] = torch.get_num_threads()
+        first_out.set()
 
-    workers = [threading.Thread(target=work) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    inside.wait()
-    with threads.at_most(2):
-        assert threads._asked.count(1) == 2
-    leave.set()
+    def second():
+        assert torch.get_num_threads() == 4  # asked before the first block opens, so that nothing is inherited
+        ready.set()
+        first_in.wait()
+        with threads.at_most(1):
+            second_in.set()
+            first_out.wait()
+            left["second, inside"] = torch.get_num_threads()
+        left["second"] = torch.get_num_threads()
+
+    ready = threading.Event()
+    workers = [threading.Thread(target=second), threading.Thread(target=first)]
+    workers[0].start()
+    ready.wait()
+    workers[1].start()
     for worker in workers:
         worker.join()
-    assert not threads._asked
-    torch.set_num_threads(4)
+    assert left == {"first, inside": 1, "first": 4, "second, inside": 1, "second": 4}
+    assert torch.get_num_threads() == 4
 
 
 def test_evaluations_at_once_halve_the_threads_once():

@@ -392,7 +392,8 @@ def test_softkin_alone_prints_help_with_the_commands_in_groups(capsys):
     assert output.startswith("usage: softkin [OPTIONS] COMMAND ...")
     assert output.index("start here") < output.index("  evaluate") < output.index("  train ")
     assert all(f"\n  {name}" in output for name in cli.COMMANDS)
-    assert len(cli.COMMANDS) == len(cli.MODULES)
+    modules = {name for name, module in vars(cli).items() if hasattr(module, "SUMMARY") and "_" not in name}
+    assert set(cli.COMMANDS) == modules
 
 
 def test_every_example_of_every_command_can_be_parsed(capsys):

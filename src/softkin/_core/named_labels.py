@@ -32,7 +32,7 @@ def texts_of(labels: Any) -> list[str] | None:
 
 
 def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tuple[Any, list[str] | None]:
-    """(labels, class names): texts as class numbers, with the names that number them; other labels as they are.
+    """(labels, class names): texts as class numbers, with the names that number them; other labels and names as given.
 
     Args:
         labels: (N,) labels of any kind.
@@ -48,7 +48,7 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
     """
     texts = texts_of(labels)
     if texts is None:
-        return labels, None
+        return labels, None if names is None else list(names)
     shape = np.shape(scores)
     width = 2 if len(shape) == 1 or shape[1] == 1 else shape[1]
     known = list(names) if names is not None else columns_of(scores)

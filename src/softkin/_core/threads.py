@@ -1,7 +1,8 @@
 """How many threads torch uses inside a block: small work runs on one, whatever the setting outside is.
 
 Many small operations with a barrier after each cost more on two threads than on one, and forty times as much processor
-time where another process keeps one of the cores busy. The setting is put back when the last block ends.
+time where another process keeps one of the cores busy. torch's setting belongs to the thread that asks; threads that
+begin inside a block inherit that of the block. Each block puts back what it found.
 """
 
 import threading
@@ -13,40 +14,41 @@ import torch
 SMALL = 2**21
 """Numbers up to which work counts as small: one thread is as fast"""
 
-_lock = threading.Lock()
-_asked: list[int] = []
-_before = [1]
+_lock, _halving = threading.Lock(), [0]  # the number of open blocks of ``halved``
+
+
+@contextmanager
+def exactly(count: int | None) -> Iterator[None]:
+    """Use ``count`` threads inside the block; None leaves the setting."""
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager
 def at_most(count: int) -> Iterator[None]:
-    """Use at most ``count`` threads inside the block; of several open blocks, in any thread, the least counts."""
-    with _lock:
-        if not _asked:
-            _before[0] = torch.get_num_threads()
-        _asked.append(count)
-        _set()
-    try:
+    """Use at most ``count`` threads inside the block."""
+    with exactly(min(count, torch.get_num_threads())):
         yield
-    finally:
-        with _lock:
-            _asked.remove(count)
-            _set()
-
-
-def _set() -> None:
-    wanted = min(_before[0], *_asked) if _asked else _before[0]
-    if torch.get_num_threads() != wanted:
-        torch.set_num_threads(wanted)
 
 
 @contextmanager
 def halved() -> Iterator[None]:
-    """Use half of the threads, for two that divide the work."""
+    """Use half of the threads, for two that divide the work; blocks inside a block do not halve again."""
     with _lock:
-        usual = _before[0] if _asked else torch.get_num_threads()
-    with at_most(max(1, usual // 2)):
-        yield
+        usual = torch.get_num_threads()
+        count = usual if _halving[0] else max(1, usual // 2)
+        _halving[0] += 1
+    try:
+        with at_most(count):
+            yield
+    finally:
+        with _lock:
+            _halving[0] -= 1
 
 
 @contextmanager

@@ -126,8 +126,7 @@ class Calibrator(Fitted[Tensor]):
             sample_weight: (N,) weights of the samples, for the calibrators whose ``takes_weights`` is true.
             ignore_index: A label of rows to leave out, such as 255 for pixels of no class.
         """
-        labels, named = numbered(labels, logits, class_names)
-        class_names = named if class_names is None else class_names
+        labels, class_names = numbered(labels, logits, class_names)
         given = rows_of(logits, labels, from_probabilities, sample_weight, ignore_index)
         if given.rows is not None and sample_ids is not None:
             known = list(sample_ids)

@@ -138,30 +138,30 @@ class KinHead:
 
     def _blend(self, z: Tensor, d: Tensor, y: Tensor) -> None:
         """Fit t, a and c; keep the temperature alone if cross-validation shows no gain."""
-        plain = torch.softmax(z / TemperatureScaling().fit(z, y).temperature_, dim=1)
-        parameters = self._fitted(z, d, y)
+        temperature = TemperatureScaling().fit(z, y).temperature_
+        parameters = self._fitted(z, d, y, temperature)
         losses = torch.zeros(2, dtype=torch.float64)
         if len(z) >= 2 * FOLDS:
             for held in folds_of(len(z), FOLDS, 0):
                 rest = torch.ones(len(z), dtype=torch.bool)
                 rest[held] = False
                 scaled = TemperatureScaling().fit(z[rest], y[rest]).temperature_
-                blended = self._mixed(z[held], d[held], self._fitted(z[rest], d[rest], y[rest]))
+                blended = self._mixed(z[held], d[held], self._fitted(z[rest], d[rest], y[rest], scaled))
                 for place, p in enumerate((torch.softmax(z[held] / scaled, dim=1), blended)):
                     losses[place] += _nll(p, y[held]) * len(held) / len(z)
         self.gain_ = float(losses[0] - losses[1])
         self.fell_back_ = not self.gain_ > 0
         if self.fell_back_:
-            temperature = TemperatureScaling().fit(z, y).temperature_
             parameters = torch.tensor([1.0, 1 / temperature, 0.0], dtype=torch.float64)
         self.sharpness_, self.own_, self.weight_ = parameters.tolist()
-        self.nll_before_, self.nll_after_ = _nll(plain, y), _nll(self._mixed(z, d, parameters), y)
+        self.nll_before_ = _nll(torch.softmax(z / temperature, dim=1), y)
+        self.nll_after_ = _nll(self._mixed(z, d, parameters), y)
 
-    def _fitted(self, z: Tensor, d: Tensor, y: Tensor) -> Tensor:
-        """t, a and c of the least NLL."""
+    def _fitted(self, z: Tensor, d: Tensor, y: Tensor, temperature: float) -> Tensor:
+        """t, a and c of the least NLL, from the logits' temperature on."""
         from scipy.optimize import minimize
 
-        start = [1 / TemperatureScaling().fit(d, y).temperature_, 1 / TemperatureScaling().fit(z, y).temperature_]
+        start = [1 / TemperatureScaling().fit(d, y).temperature_, 1 / temperature]
 
         def loss(values: Any) -> tuple[float, Any]:
             with torch.enable_grad():

@@ -32,32 +32,13 @@ from softkin.cli import (
 from softkin.cli.arguments import CommandParser, examples, in_shell, one_line
 
 GROUPS = {
-    "start here, with a file of predictions": ("evaluate", "calibrate", "decide"),
-    "train, or prepare it": ("compare", "train", "similarity", "data"),
-    "keep watch": ("check", "monitor"),
-    "studies and pages": ("paper", "status", "report"),
-    "shell": ("completion",),
+    "start here, with a file of predictions": (evaluate, calibrate, decide),
+    "train, or prepare it": (compare, train, similarity, data),
+    "keep watch": (check, monitor),
+    "studies and pages": (paper, status, report),
+    "shell": (completion,),
 }
-MODULES = (
-    calibrate,
-    check,
-    compare,
-    completion,
-    data,
-    decide,
-    evaluate,
-    monitor,
-    paper,
-    report,
-    similarity,
-    status,
-    train,
-)
-COMMANDS = {
-    name: next(module for module in MODULES if module.__name__.endswith(f".{name}"))
-    for names in GROUPS.values()
-    for name in names
-}
+COMMANDS = {module.__name__.rpartition(".")[2]: module for modules in GROUPS.values() for module in modules}
 
 
 def parser() -> CommandParser:
@@ -85,8 +66,9 @@ def parser() -> CommandParser:
 def _grouped() -> str:
     """The commands in groups, a line for each."""
     lines = []
-    for title, names in GROUPS.items():
-        lines += [f"{title}:", *(f"  {name:11}{COMMANDS[name].SUMMARY}" for name in names), ""]
+    for title, modules in GROUPS.items():
+        own = [f"  {name:11}{module.SUMMARY}" for name, module in COMMANDS.items() if module in modules]
+        lines += [f"{title}:", *own, ""]
     lines.append("softkin COMMAND --help has the options and examples of each.")
     return "\n".join(lines)
 

@@ -1,6 +1,7 @@
 """An argparse parser whose errors are one line with the nearest name, and limits for numbers."""
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Iterator, Sequence, Set
@@ -43,7 +44,7 @@ def in_shell(message: str, options: Set[str]) -> str:
 
     def beside(match: re.Match[str]) -> str:
         named = match["python"].strip("`").partition("=")[0].replace("_", "-")
-        if not match["option"].removeprefix("--").startswith(named[:4]):
+        if not named.startswith(match["option"].removeprefix("--")):  # `aliases` (--alias)
             return match[0]  # what was given for the option, such as a column
         return match["shell"] if match["option"] in options else match["python"]
 
@@ -179,3 +180,11 @@ def within(value: int, option: str, least: int, most: int) -> None:
         raise ValueError(f"{option} must be at least {least}, got {value}.")
     if value > most:
         raise ValueError(f"{option} must be at most {most:,}, got {value:,}.")
+
+
+def share(text: str) -> float:
+    """A share that is typed as 5% or 0.05; NaN for anything else."""
+    try:
+        return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return math.nan

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from softkin._io import files
 from softkin.cli import choices
-from softkin.cli.arguments import MOST_SEED, one_line, within
-from softkin.cli.inputs import add_input_arguments, reading_options
+from softkin.cli.arguments import MOST_SEED, one_line, share, within
+from softkin.cli.inputs import add_common_options, reading_options
 from softkin.cli.printing import json_text, wrote
 
 SUMMARY = "check that a model keeps its limits: a gate for continuous integration"
@@ -40,12 +40,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--resamples", type=int, default=1000, help="resamples for the intervals (default: 1000)")
     command.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
     command.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
-    add_input_arguments(command)
-    command.add_argument("--labels", type=Path, metavar="FILE", help="file of labels, if FILE holds none")
     command.add_argument("--junit", type=Path, metavar="FILE.xml", help="write a test case for each limit")
-    command.add_argument("--json", action="store_true", help="print JSON instead of text")
     command.add_argument("--output", type=Path, metavar="FILE.json", help="also write the outcome to this file")
-    command.add_argument("--force", action="store_true", help="overwrite existing files")
+    add_common_options(command)
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -76,10 +73,7 @@ def _limits(given: list[str], option: str) -> dict[str, str]:
 
 
 def _level(text: str) -> float:
-    try:
-        level = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        level = 0.0
+    level = share(text)
     if not 0 < level < 1:
         raise ValueError(f"--confidence must be between 0 and 1, or between 0% and 100%, got {text}.")
     return level

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices
-from softkin.cli.inputs import add_input_arguments, reading_options
+from softkin.cli.arguments import share
+from softkin.cli.inputs import add_common_options, reading_options
 from softkin.cli.printing import json_text, print_table, shown, wrote
 
 if TYPE_CHECKING:
@@ -42,11 +43,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--every", help="a window: day, week, month, year, or a number of rows (default: up to 24)")
     command.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
-    add_input_arguments(command)
-    command.add_argument("--labels", type=Path, metavar="FILE", help="file of labels, if LOG holds none")
-    command.add_argument("--json", action="store_true", help="print JSON instead of text")
     command.add_argument("--output", type=Path, metavar="FILE.json", help="also write the result to this file")
-    command.add_argument("--force", action="store_true", help="overwrite existing files")
+    add_common_options(command)
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -63,10 +61,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def _share(text: str, option: str) -> float:
-    try:
-        value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = -1.0
+    value = share(text)
     if not 0 <= value < 1:
         raise ValueError(f"{option} must be a share such as 5% or 0.05, got {text}.")
     return value

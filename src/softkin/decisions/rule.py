@@ -149,8 +149,7 @@ class Rule(Fitted[Rows]):
                 takes groups and weights; other rules refuse them.
             weights: (N,) density ratios, for a promise about rows of another distribution.
         """
-        labels, named = numbered(labels, logits, class_names)
-        class_names = named if class_names is None else class_names
+        labels, class_names = numbered(labels, logits, class_names)
         y = checks.as_tensor(labels, "labels")
         pairs = y.dtype == torch.bool
         rows = Rows.of(logits, from_probabilities, least=1, are_pairs=pairs)

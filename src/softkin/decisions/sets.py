@@ -158,8 +158,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         uniforms: Array | None = None,
     ) -> Self:
         """Fit as ``Rule.fit`` does; ``uniforms`` (N,) replaces the uniform numbers of randomised sets."""
-        labels, named = numbered(labels, logits, class_names)
-        class_names = named if class_names is None else class_names
+        labels, class_names = numbered(labels, logits, class_names)
         rows = self._randomised(Rows.of(logits, from_probabilities, least=1), uniforms)
         rows = self.beside(rows, groups, weights, new=False)
         return self.fit_checked(rows, labels, sample_ids=sample_ids, class_names=class_names)

@@ -374,19 +374,15 @@ def _window_names(count: int, times: Sequence[str] | None, every: str | int | No
         size = checks.count(every, "every") if every is not None else max(1, math.ceil(count / 10))
         ends = [min(count, (row // size + 1) * size) for row in range(0, count, size)]
         return [f"rows {end - (end - 1) % size:,} to {end:,}" for end in ends for _ in range((end - 1) % size + 1)]
-    spans = [known_span(every)] if every is not None else list(SPANS)
+    if every is not None:
+        checks.option(every, "every", SPANS)
+    spans = SPANS if every is None else (every,)
     days = [_day(text) for text in times]
     for span in spans:
         names = [_span(day, span) for day in days]
         if len(set(names)) <= MOST_WINDOWS or span == spans[-1]:
             break
     return names
-
-
-def known_span(every: str) -> str:
-    """``every`` if it is a span that is known."""
-    checks.option(every, "every", SPANS)
-    return every
 
 
 def _day(text: str) -> datetime.date:

@@ -5,9 +5,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from softkin._core import threads
 from softkin.lab import models, training
 from softkin.lab.study import columns as registry
-from softkin.lab.study.perform import one_thread, resolve
+from softkin.lab.study.perform import resolve
 from softkin.lab.study.plan import Job, Lookup, Plan, shortened
 from softkin.lab.study.records import Kept, Records
 from softkin.lab.study.spec import StudySpec
@@ -170,7 +171,7 @@ def _seconds_of_training(plan: Plan, device: str | None) -> float:
     few = max(1, STEPS // max(1, min(steps, STEPS)))
     recipe = training.Recipe.from_dict(shortened(plan.recipe, few))
     seconds = []
-    with one_thread(1):
+    with threads.at_most(1):
         for _ in range(2):
             assert spec.model is not None
             network = models.build(

@@ -5,8 +5,7 @@ import platform
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from softkin import __version__, calibrators, distances, predictions, similarity, word_vectors
-from softkin._core import checks
+from softkin._core import checks, threads
 from softkin._io import cache
 from softkin._io.files import number
 from softkin.distances import words
@@ -92,18 +91,6 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **known, "platform": platform.platform()}
 
 
-@contextmanager
-def one_thread(threads: int | None) -> Iterator[None]:
-    """Compute with this many threads: the last bits of sums depend on it, and small networks gain nothing from more."""
-    before = torch.get_num_threads()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 # Data
 
 
@@ -114,7 +101,7 @@ def resolve(spec: StudySpec) -> Kept:
         ValueError: A name is unknown, or a network or word vectors do not fit the data.
         SoftkinError: The data, or an out-of-distribution set, cannot be read.
     """
-    with one_thread(1):
+    with threads.at_most(1):
         return _resolved(spec)
 
 

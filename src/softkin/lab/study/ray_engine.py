@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import SoftkinError
-from softkin._core import workers
+from softkin._core import threads, workers
 from softkin._io import files
 from softkin.lab import models
 from softkin.lab.study import perform
@@ -140,7 +140,7 @@ def _pack(folder: Path) -> Files:
 
 def _remote(job: Job, needed: dict[str, Files], folder: str, study: str, device: str) -> tuple[Record, Files]:
     """Do a run on a node: unpack its inputs, and pack its files."""
-    with tempfile.TemporaryDirectory() as scratch, perform.one_thread(1):
+    with tempfile.TemporaryDirectory() as scratch, threads.at_most(1):
         for digest, contents in needed.items():
             (Path(scratch) / "needs" / digest).mkdir(parents=True)
             for name, content in contents.items():

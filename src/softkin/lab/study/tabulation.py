@@ -15,13 +15,13 @@ from typing import Any, Self
 import numpy as np
 
 from softkin import SoftkinError
+from softkin._core import threads
 from softkin._io import escape, files
 from softkin.evaluation.results import CellData
 from softkin.lab.study import advice, significance, story
 from softkin.lab.study import columns as registry
 from softkin.lab.study.advice import BETTER, NOT_RANKED, TIE, WORSE
 from softkin.lab.study.folder import Result, StudyFolder
-from softkin.lab.study.perform import one_thread
 from softkin.lab.study.significance import RESAMPLES, Difference, Floats, Resamples, Sampled, Verdict
 from softkin.lab.study.spec import StudySpec
 from softkin.lab.training.methods import Value
@@ -310,7 +310,7 @@ def _sampled(complete: Mapping[str, list[Result]], times: int) -> dict[str, dict
         return made, without, dict(zip(linear, drawn.values(s, list(linear.values())), strict=True))
 
     # One thread for each method is twice as fast as several for each product, and rounds the same on every machine.
-    with one_thread(1), ThreadPoolExecutor(os.cpu_count()) as pool:
+    with threads.at_most(1), ThreadPoolExecutor(os.cpu_count()) as pool:
         for s in seeds:
             drawn.keep(s)
             for name, (made, without, values) in zip(complete, pool.map(partial(measured, s), complete), strict=True):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from softkin import SoftkinError
+from softkin._core import threads as thread_settings
 from softkin.lab.study import perform
 from softkin.lab.study.claims import Claim
 from softkin.lab.study.folder import StudyFolder
@@ -95,7 +96,7 @@ def work(
     folder = folder if isinstance(folder, StudyFolder) else StudyFolder(folder, parent=parent)
     require_trusted_model(folder.path, folder.kept, trust_model)
     records = folder.records
-    with perform.one_thread(threads):
+    with thread_settings.exactly(threads):
         while True:
             before = len(records.known())
             taken, others = _take(folder)
