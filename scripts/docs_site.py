@@ -24,6 +24,15 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+SHIM = re.compile(r"https://[^\"]*iframe-worker[^\"]*")
+MEASUREMENTS = {
+    "second_edition": "Studies, second edition",
+    "first_edition": "Studies, first edition",
+    "auto_alpha": "α that tunes itself: measured",
+    "structured": "Structured calibrators: measured",
+    "coverage": "Intervals: how often they hold",
+    "llm": "Language models: measured",
+}
 NAV: list[tuple[str, list[tuple[str, str]]]] = [
     (
         "Start",
@@ -73,6 +82,7 @@ NAV: list[tuple[str, list[tuple[str, str]]]] = [
             ("The mathematics", "mathematics.md"),
             ("The paper's study, as run here", "paper.md"),
             ("Measurements", "measurements/index.md"),
+            *((title, f"measurements/{name}.md") for name, title in MEASUREMENTS.items()),
         ],
     ),
     (
@@ -163,6 +173,16 @@ def page_of(notebook: dict[str, Any]) -> str:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Links to files of the repository that are no pages become plain words; text is as GitHub shows it."""
     return re.sub(r"\[([^\]]+)\]\(\.\./([^)#]+)(#[^)]*)?\)", r"\1 (`\2` in the repository)", markdown)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Search from a disk needs a script that the theme would load from elsewhere: ours instead."""
+    return SHIM.sub("../" * page.url.count("/") + "search_from_disk.js", output)
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """The same on the page that is shown for a wrong address."""
+    return SHIM.sub("/search_from_disk.js", output_content)
 
 
 def on_page_content(content: str, **_: Any) -> str:
