@@ -32,7 +32,7 @@ def halves(n: int, count: int = HALVES) -> Iterator[tuple[NDArray[Any], NDArray[
 
 
 def language_models(folder: Path) -> list[dict[str, Any]]:
-    """Each model over all its sets: what it claims, what one temperature repairs, what a certified threshold answers."""
+    """Each model over all its sets: what it claims, what a temperature repairs, what a certified threshold answers."""
     held = np.load(folder / "mcq_confidence.npz", allow_pickle=False)
     rows = []
     for model in dict.fromkeys(name.split("|")[2] for name in held.files):
@@ -110,9 +110,10 @@ def networks(folder: Path) -> list[dict[str, Any]]:
 def climbing(folder: Path) -> list[dict[str, Any]]:
     """The area under risk against coverage of climbing instead of abstaining, before and after a temperature.
 
-    A node's probability is that of the classes below it. For each limit a sample is answered with the lowest ancestor of its
-    winning class whose probability reaches the limit. An answer with m of K classes below it covers 1 − ln m / ln K; the risk
-    is the coverage of wrong answers, divided by that of all answers. Abstaining answers with the class or with the root.
+    A node's probability is that of the classes below it. For each limit a sample is answered with the lowest ancestor
+    of its winning class whose probability reaches the limit. An answer with m of K classes below it covers
+    1 − ln m / ln K; the risk is the coverage of wrong answers, divided by that of all answers. Abstaining answers with
+    the class or with the root.
     """
     tree_file = folder / "taxonomy" / "cifar100-parent-child.csv"
     names = (RECORDS.parent.parent / "examples" / "cifar100.txt").read_text(encoding="utf-8").split("\n")[:100]
@@ -159,7 +160,12 @@ def area(p: torch.Tensor, labels: torch.Tensor, members: torch.Tensor, above: li
     covers = 1 - members.sum(1).clamp_min(1).log()[nodes] / np.log(k)
     wrong = members[:, labels].T.gather(1, nodes) == 0
     points = []
-    for limit in torch.cat([torch.linspace(0, 1, 400, dtype=torch.float64), mass[:, 0].quantile(torch.linspace(0, 1, 200, dtype=torch.float64))]):
+    for limit in torch.cat(
+        [
+            torch.linspace(0, 1, 400, dtype=torch.float64),
+            mass[:, 0].quantile(torch.linspace(0, 1, 200, dtype=torch.float64)),
+        ]
+    ):
         reached = mass >= limit - 1e-12
         reached[:, -1] = True  # the root
         first = reached.int().argmax(1, keepdim=True)

@@ -31,7 +31,7 @@ MEASUREMENTS = {
     "auto_alpha": "α that tunes itself: measured",
     "structured": "Structured calibrators: measured",
     "coverage": "Intervals: how often they hold",
-    "llm": "Language models: measured",
+    "others": "Language models, other networks, climbing",
 }
 NAV: list[tuple[str, list[tuple[str, str]]]] = [
     (
