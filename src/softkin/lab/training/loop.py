@@ -228,7 +228,9 @@ class _Run:
         if self.channels_last:
             self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.model.to(self.device)
-        self.objective = objective(self.method, len(self.class_names)).to(self.device)
+        self.objective = objective(self.method, len(self.class_names))
+        self.objective.begin(self.batches.size)
+        self.objective.to(self.device)
         self.sgd = torch.optim.SGD(
             [parameter for parameter in self.model.parameters() if parameter.requires_grad],
             lr=self.recipe.lr,
@@ -336,6 +338,7 @@ class _Run:
             waits = self.world > 1 and place < parts - 1
             with self.accelerator.no_sync(self.net) if waits else contextlib.nullcontext():
                 logits = self._logits(self.net(part.inputs))
+                self.objective.attend(part.rows, self.at.epoch + 1, self.recipe.epochs)
                 # The processes' gradients are averaged, so each brings its rows' sum times the number of processes.
                 loss = self.objective(logits, part.targets) / part.whole
                 self.accelerator.backward(loss * self.world if self.world > 1 else loss)
