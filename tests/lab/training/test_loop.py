@@ -120,6 +120,7 @@ def test_it_is_torchs_own_loop(split):
     for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
 
+
 @pytest.mark.parametrize("parts", [1, 2])
 def test_ps_kd_is_the_loop_that_its_paper_describes(split, parts):
     """Targets (1−α_t)·one-hot + α_t·the row's own output one epoch before, α_t = 0.6·t/4, one-hot at first."""

@@ -60,7 +60,7 @@ def about(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], f
             "Both read features at prediction too."
         )
     if spec.trials > 1:
-        by = spec.select
+        by = spec.select or "NLL (for methods followed by a calibrator, NLL after a temperature)"
         if spec.accuracy_budget is not None:
             against = "one-hot" if spec.search == "grid" and registry.ONE_HOT in spec.bases() else "the best trial"
             by = f"lowest output ECE that loses at most {spec.accuracy_budget:g} points of accuracy to {against}"
