@@ -17,7 +17,7 @@ from safetensors.torch import save
 from torch import nn
 
 from softkin import SoftkinError, predictions, smoothing
-from softkin._core.randomness import key
+from softkin._core import randomness
 from softkin.lab import data, models, training
 from softkin.lab.data import Labelled
 from softkin.lab.training import Method, Recipe, checkpoints, events
@@ -110,7 +110,7 @@ def test_it_is_torchs_own_loop(split):
     y = torch.from_numpy(split.train.labels)
     optimizer = torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
     for epoch in range(4):
-        order = np.random.default_rng(key(7, "order", epoch)).permutation(100)
+        order = np.random.default_rng(randomness.key(7, "order", epoch)).permutation(100)
         for step in range(5):
             rows = order[20 * step : 20 * step + 20]
             optimizer.param_groups[0]["lr"] = 0.1 * (step + 1) / 5 if epoch == 0 else 0.1 * 0.2 ** (epoch >= 2)
@@ -136,7 +136,7 @@ def test_ps_kd_is_the_loop_that_its_paper_describes(split, parts):
     optimizer = torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9)
     said = {}
     for epoch in range(1, 5):
-        order = np.random.default_rng(key(7, "order", epoch - 1)).permutation(100)
+        order = np.random.default_rng(randomness.key(7, "order", epoch - 1)).permutation(100)
         before, said = said, {}
         for rows in (order[25 * step : 25 * step + 25] for step in range(4)):
             logits = twin(x[rows])

@@ -84,8 +84,8 @@ class StudySpec:
     """Grids of uniform smoothing's α and of mixup's a; empty: as many values as other methods, around the default"""
     select: str | None = None
     """The number on validation rows that chooses among values: a metric's key, or "refined-nll", the NLL after a
-    temperature. None: "refined-nll" for a method that is followed by a calibrator, which repairs what is left, and "nll"
-    for one that is not"""
+    temperature. None: "refined-nll" for a method that is followed by a calibrator, which repairs the rest, and "nll" for
+    one that is not"""
     search: str = "grid"
     tuning: str = "each seed"
     """"first seed": values are chosen on the first seed and kept for the others, for expensive studies"""
@@ -165,8 +165,8 @@ class StudySpec:
             raise ValueError(f"`{PRIOR.name}` must be above 0, got 0; the method {registry.LEARNED} has no prior.")
         if self.methods and not any(registry.named(base).learned for base in self.bases()):
             raise ValueError(
-                f"`{PRIOR.name}` is the weight of a prior, and none of the methods has one; add {registry.LEARNED}-we, or "
-                f"{registry.LEARNED}- before another distance."
+                f"`{PRIOR.name}` is the weight of a prior, and none of the methods has one; add "
+                f"{registry.LEARNED}-we, or {registry.LEARNED}- before another distance."
             )
 
     def _set(self, key: str, value: Any) -> None:
@@ -185,7 +185,7 @@ class StudySpec:
         return self.select or (REFINED if registry.parts(method)[1] is not None else "nll")
 
     def selections(self, base: str) -> list[str]:
-        """The numbers by which the values of a training method are chosen, for it and for calibrators that follow it."""
+        """The numbers by which values of a training method are chosen, for it and for calibrators that follow it."""
         followed = [self.selects(name) for name in self.methods if registry.parts(name)[0] == base]
         return list(dict.fromkeys(followed)) or [self.selects(base)]
 
