@@ -62,8 +62,10 @@ def test_leave_one_out_is_leaving_one_out(seed, ridge, lean):
 
 def test_few_rows_gain_and_probabilities_are_the_formula():
     train, validation, test = (drawn(n, seed) for n, seed in ((100, 0), (300, 1), (2000, 2)))
-    head = KinHead(S).fit(validation[1], validation[2], features=validation[0], training=(train[0], train[2]))
-    assert not head.fell_back_
+    head = KinHead(S).fit(
+        validation[1], validation[2], features=validation[0], train_features=train[0], train_labels=train[2]
+    )
+    assert not head.is_temperature
     assert head.gain_ > 0.05
     p = head.predict_proba(test[1], features=test[0])
     d = test[0] @ head.projection_ + head.bias_
@@ -80,11 +82,13 @@ def test_without_gain_it_is_a_temperature():
     nothing = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(50) % K
     noise = torch.randn(50, 3, generator=torch.Generator().manual_seed(1))
-    head = KinHead().fit(z, y, features=nothing, training=(noise, labels))
-    if not head.fell_back_:
+    head = KinHead().fit(z, y, features=nothing, train_features=noise, train_labels=labels)
+    if not head.is_temperature:
         assert head.gain_ < 0.01
-        head = KinHead().fit(z[:8], y[:8], features=nothing[:8], training=(noise, labels))  # too few to show a gain
-    assert head.fell_back_
+        head = KinHead().fit(
+            z[:8], y[:8], features=nothing[:8], train_features=noise, train_labels=labels
+        )  # too few to show a gain
+    assert head.is_temperature
     rows = slice(None) if head.own_ == 1 / TemperatureScaling().fit(z, y).temperature_ else slice(0, 8)
     expected = TemperatureScaling().fit(z[rows], y[rows]).predict_proba(z)
     torch.testing.assert_close(head.predict_proba(z, features=nothing), expected)
@@ -95,7 +99,12 @@ def test_numpy_and_files(tmp_path):
     train, validation = drawn(60, 0), drawn(100, 1)
     names = list("abcde")
     head = KinHead(S).fit(
-        validation[1], validation[2], features=validation[0], training=(train[0], train[2]), class_names=names
+        validation[1],
+        validation[2],
+        features=validation[0],
+        train_features=train[0],
+        train_labels=train[2],
+        class_names=names,
     )
     head.save(tmp_path)
     loaded = KinHead.load(tmp_path)
@@ -105,7 +114,8 @@ def test_numpy_and_files(tmp_path):
     np.testing.assert_allclose(again, expected, rtol=1e-12)
     assert loaded.class_names_ == names
     assert repr(loaded) == repr(head)
-    (tmp_path / kin_head.FILE).write_bytes((tmp_path / kin_head.FILE).read_bytes()[:-5])
+    file = KinHead.file_in(tmp_path)
+    file.write_bytes(file.read_bytes()[:-5])
     with pytest.raises(SoftkinError):
         KinHead.load(tmp_path)
 
@@ -117,12 +127,26 @@ def test_numpy_and_files(tmp_path):
         (lambda x, z, y: KinHead(lean=0.3), "needs a `similarity`"),
         (lambda x, z, y: KinHead(ridge=2), "`ridge` must be from 0 to 1"),
         (lambda x, z, y: KinHead().predict_proba(z, features=x), "not fitted yet"),
-        (lambda x, z, y: KinHead().fit(z, y, features=x[:3], training=(x, y)), "`features` must have shape"),
-        (lambda x, z, y: KinHead().fit(z, y, features=x, training=(x[:, :2], y)), "2 features a row"),
-        (lambda x, z, y: KinHead().fit(z, y, features=x, training=(x[y > 0], y[y > 0])), "class 0 has no row"),
-        (lambda x, z, y: KinHead().fit(z, y, features=x, training=(0 * x, y)), "must vary within classes"),
         (
-            lambda x, z, y: KinHead(S[:3, :3] / S[:3, :3].sum(1, True)).fit(z, y, features=x, training=(x, y)),
+            lambda x, z, y: KinHead().fit(z, y, features=x[:3], train_features=x, train_labels=y),
+            "`features` must have shape",
+        ),
+        (
+            lambda x, z, y: KinHead().fit(z, y, features=x, train_features=x[:, :2], train_labels=y),
+            "2 numbers in a row",
+        ),
+        (
+            lambda x, z, y: KinHead().fit(z, y, features=x, train_features=x[y > 0], train_labels=y[y > 0]),
+            "class 0 has no row",
+        ),
+        (
+            lambda x, z, y: KinHead().fit(z, y, features=x, train_features=0 * x, train_labels=y),
+            "must vary within classes",
+        ),
+        (
+            lambda x, z, y: KinHead(S[:3, :3] / S[:3, :3].sum(1, True)).fit(
+                z, y, features=x, train_features=x, train_labels=y
+            ),
             "covers 3",
         ),
     ],

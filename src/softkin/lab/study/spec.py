@@ -84,7 +84,7 @@ class StudySpec:
     """Grids of uniform smoothing's α and of mixup's a; empty: as many values as other methods, around the default"""
     select: str | None = None
     """The number on validation rows that chooses among values: a metric's key, or "refined-nll", the NLL after a
-    temperature. None: "refined-nll" for a method that is followed by a calibrator, which repairs the rest, and "nll" for
+    temperature. None: "refined-nll" for a method that is followed by a calibrator, which repairs the rest; "nll" for
     one that is not"""
     search: str = "grid"
     tuning: str = "each seed"
