@@ -277,7 +277,7 @@ class KinHead(Calibrator, unlisted=True):
                 p = self._mixed(z, d, torch.cat([at[:2].exp(), at[2:]]), logarithms=True)
                 value = -p.gather(1, y[:, None]).mean()
                 (slope,) = torch.autograd.grad(value, at)
-            return float(value), slope.numpy()
+            return float(value.detach()), slope.numpy()
 
         begin = [*torch.tensor(start, dtype=torch.float64).clamp(1e-6, 1e6).log().tolist(), 0.3]
         bounds = [(begin[0] - 6, begin[0] + 6), (begin[1] - 12, begin[1] + 6), (0.0, 20.0)]
