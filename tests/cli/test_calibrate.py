@@ -10,7 +10,7 @@ import torch
 
 import command_line
 from places import ROOT
-from softkin import calibrators, cli, distances, metrics, similarity
+from softkin import calibrators, cli, distances, metrics, predictions, similarity
 from softkin.predictions import Predictions, reading
 
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
@@ -278,7 +278,7 @@ def test_a_head_is_fitted_and_applied_with_features(capsys, tmp_path):
     )  # fmt: skip
     assert (code, errors) == (0, "")
     assert "KinHead, fitted on 200 samples, applied to 300" in output
-    np.testing.assert_allclose(reading.load(tmp_path / "out.npz").probabilities, head.predict_proba(zt, features=xt))
+    np.testing.assert_allclose(predictions.load(tmp_path / "out.npz").probabilities, head.predict_proba(zt, features=xt))
 
 
 @pytest.mark.parametrize(

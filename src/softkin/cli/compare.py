@@ -137,7 +137,7 @@ def _add_values(command: argparse._ArgumentGroup) -> None:
         "beta": "; default here: auto, fitted to the confusions of one-hot training",
         "mixing": "; default here: values around it, as many as β has",
         "top_m": "; one value",
-        "prior_rows": "; default here: 10, for learned-we and learned- before other distances",
+        "prior_rows": "; default here: 1, for learned-we and learned- before other distances",
     }
     for option in choices.declared(choices.of_methods):
         about = option.about + usual.get(option.name, "")

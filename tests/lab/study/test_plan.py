@@ -157,8 +157,8 @@ def test_learned_labels_with_and_without_a_prior_stand_side_by_side():
         "one-hot": {},
         "we": {"alpha": 0.1, "beta": 2.0},
         "learned": {"alpha": 0.5},
-        "learned-we": {"alpha": 0.5, "beta": 2.0, "prior_rows": 10.0},
-        "learned-nn": {"alpha": 0.5, "beta": 2.0, "prior_rows": 10.0},
+        "learned-we": {"alpha": 0.5, "beta": 2.0, "prior_rows": 1.0},
+        "learned-nn": {"alpha": 0.5, "beta": 2.0, "prior_rows": 1.0},
     }
     assert sum(job.kind == "distances" and job.run.source == "words" for job in jobs) == 1  # shared
     weights = plan_of(methods=methods, alpha=0.1, beta=[1.0, 2.0, 4.0], parameters={"prior_rows": [30, 3, 10]})
