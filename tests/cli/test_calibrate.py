@@ -278,7 +278,9 @@ def test_a_head_is_fitted_and_applied_with_features(capsys, tmp_path):
     )  # fmt: skip
     assert (code, errors) == (0, "")
     assert "KinHead, fitted on 200 samples, applied to 300" in output
-    np.testing.assert_allclose(predictions.load(tmp_path / "out.npz").probabilities, head.predict_proba(zt, features=xt))
+    np.testing.assert_allclose(
+        predictions.load(tmp_path / "out.npz").probabilities, head.predict_proba(zt, features=xt)
+    )
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,18 @@ def test_it_is_torchs_own_loop(split):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
 
 
+def test_learned_similarity_is_told_epoch_by_epoch(split):
+    trained = fit(split, method="learned", epochs=3)
+    assert [len(entry["similar"]) for entry in trained.history] == [20, 20, 20]
+    (a, b, share), *_ = trained.history[-1]["similar"]
+    assert trained.similarity[a, b] == pytest.approx(share)
+    assert float(trained.similarity.max()) == pytest.approx(share)
+    torch.testing.assert_close(trained.similarity.sum(1), torch.ones(10).double())
+    plain = fit(split, epochs=1)
+    assert plain.similarity is None
+    assert "similar" not in plain.history[0]
+
+
 @pytest.mark.parametrize("parts", [1, 2])
 def test_ps_kd_is_the_loop_that_its_paper_describes(split, parts):
     """Targets (1−α_t)·one-hot + α_t·the row's own output one epoch before, α_t = 0.6·t/4, one-hot at first."""

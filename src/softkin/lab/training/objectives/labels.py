@@ -56,13 +56,17 @@ class Smooth(Objective):
         loss: Tensor = self.smooth(logits, targets)
         return loss
 
+    @property
+    def learning(self) -> LearnedSimilarityLoss | None:
+        return self.smooth if isinstance(self.smooth, LearnedSimilarityLoss) else None
+
     def learnt(self) -> dict[str, Tensor]:
-        return dict(self.smooth.state_dict()) if isinstance(self.smooth, LearnedSimilarityLoss) else {}
+        return {} if self.learning is None else dict(self.learning.state_dict())
 
     def end_epoch(self) -> None:
         """Compute the next epoch's labels from the samples of all processes, if they are learned."""
-        if isinstance(self.smooth, LearnedSimilarityLoss):
-            self.smooth.end_epoch()
+        if self.learning is not None:
+            self.learning.end_epoch()
 
     @property
     def moving(self) -> SoftLabelCrossEntropy | None:

@@ -9,7 +9,7 @@ from softkin.lab.training.declaration import declare
 
 if TYPE_CHECKING:
     from softkin.lab.training.methods import Method
-    from softkin.losses import SoftLabelCrossEntropy
+    from softkin.losses import LearnedSimilarityLoss, SoftLabelCrossEntropy
 
 
 class Objective(nn.Module):
@@ -67,6 +67,11 @@ class Objective(nn.Module):
 
     def validated(self, logits: Tensor) -> None:
         """Learn from the logits of the validation rows, if the method does; all processes get all rows."""
+
+    @property
+    def learning(self) -> "LearnedSimilarityLoss | None":
+        """The loss that learns which classes are similar, if there is one."""
+        return None
 
     @property
     def moving(self) -> "SoftLabelCrossEntropy | None":
