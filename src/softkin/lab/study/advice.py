@@ -194,10 +194,12 @@ def against_baseline(rows: "Sequence[Row]", shown: "Sequence[Column]") -> list[s
 
 
 def values(rows: "Sequence[Row]") -> list[str]:
-    """The parameter values behind the numbers, once for each network."""
-    networks = {registry.parts(row.method)[0]: row for row in reversed(rows)}  # the first row of each network
-    texts = {row.title: values_in_words(row.chosen, row.settled) for row in reversed(networks.values())}
-    said = [f"{title} {text}" for title, text in texts.items() if text]
+    """The parameter values behind the numbers, once for each network; a calibrator may follow one with other values."""
+    texts: dict[tuple[str, str], str] = {}
+    for row in rows:
+        text = values_in_words(row.chosen, row.settled)
+        texts.setdefault((registry.parts(row.method)[0], text), row.title)  # the first row of each network
+    said = [f"{title} {text}" for (_, text), title in texts.items() if text]
     return [f"Values: {'; '.join(said)}."] if said else []
 
 

@@ -136,11 +136,11 @@ class Similarity(Smooth, name="similarity", parameters=(alpha_of(0.1), BETA, TOP
         known += [f"β = {beta:g}"] if beta is not None else []
         known += [f"top-m = {top_m:g}"] if top_m else []
         known += [f"distance {method.distance}"] if method.distance else []
-        if method.values.get("prior_rows"):
+        if rows := method.values.get("prior_rows"):
             return (
                 f"learned labels, {', '.join(known)}: {1 - alpha:.4g}·one-hot + {alpha:.4g}·mean probabilities of the "
                 "class's samples that the last epoch got right, with the similarity as "
-                f"{method.values['prior_rows']:g} samples"
+                f"{rows:g} sample{'' if rows == 1 else 's'}"
             )
         if method.auto_alpha is not None:
             return (
