@@ -1,9 +1,11 @@
 """What kin adds on frozen features with few rows: learned labels, and a second head whose class means lean on kin.
 
 ``python benchmarks/kin.py [SEEDS] [table | prior | sharpen]`` prints the tables of docs/kin.md: kin against one-hot
-training; learned labels with a prior of several weights; labels that are one-hot in the last 30 % of epochs. Data: the features of CIFAR-100 that come with
-softkin, standardised; rows a class of the training part, all validation and test rows. Heads: one hidden layer of 256
-units, Adam, 30 epochs, weight decay by validation NLL after a temperature, from the same five values for every column.
+training; learned labels with a prior of several weights; labels that are one-hot in the last 30 % of epochs.
+
+Data: the features of CIFAR-100 that come with softkin, standardised; so many rows per class of the training part, all
+validation and test rows. Heads: one hidden layer of 256 units, Adam, 30 epochs, weight decay by validation NLL after a
+temperature, from the same five values for every column.
 All numbers are after a temperature, and are differences to the first column of the same seed, with Student's 95 %
 interval over seeds. A seed draws the training rows and the initial weights.
 """
@@ -115,14 +117,15 @@ def one_seed(kind: str, rows: int, seed: int, parts: Parts) -> dict[str, list[fl
         for decay in DECAYS:
             zv, zt = outputs(trained(x, y, make, decay, seed, sharp), xv, xt)
             tried.append((calibrators.TemperatureScaling().fit(zv, yv).certificate_.nll_after, decay, zv, zt))
-        best[name] = loss, decay, zv, zt = min(tried, key=lambda one: one[0])
+        best[name] = min(tried, key=lambda one: one[0])
+        *_, zv, zt = best[name]
         found[name] = numbers(scaled(zv, yv, zt), yt)
     for prior in ("names", "class means") if kind == "prior" else ():
         chosen = min((name for name in best if name.startswith(f"{prior} as ")), key=lambda name: best[name][0])
         found[f"{prior}, weight by validation NLL"] = found[chosen]
         least = min((chosen, "learned"), key=lambda name: best[name][0])
         found[f"{prior}, weight or none by validation NLL"] = found[least]
-        print(f"seed {seed}, {rows} rows a class, {prior}: {chosen}", file=sys.stderr, flush=True)
+        print(f"seed {seed}, {rows} rows per class, {prior}: {chosen}", file=sys.stderr, flush=True)
     if kind != "table":
         return found
     _, decay, zv, zt = best["one-hot"]
@@ -149,7 +152,7 @@ def main() -> None:
         first = next(iter(results[0]))
         base = np.array([result[first] for result in results])
         reach = student.ppf(0.975, seeds - 1) / seeds**0.5
-        print(f"\n{rows} rows a class; {first} + TS: NLL {base[:, 0].mean():.3f}, {base[:, 1].mean():.1f} % right")
+        print(f"\n{rows} rows per class; {first} + TS: NLL {base[:, 0].mean():.3f}, {base[:, 1].mean():.1f} % right")
         print("| | NLL | accuracy | Hist P | AURC |\n| --- | --- | --- | --- | --- |")
         for name in list(results[0])[1:]:
             d = np.array([result[name] for result in results]) - base
