@@ -175,8 +175,8 @@ def table(
     notes = [f"{spec.reference}. Scale {scale}: {spec.about(scale)}."]
     notes.append(
         "In %: the paper's value → ours, mean ± standard deviation over seeds. P: winning scores, O: all scores, "
-        "summed per sample. Floor: what smoothing alone adds to KDE O, from which no winner is derived. The .csv has every "
-        "number, also under perfect calibration and with the kernel density as the paper writes it."
+        "summed per sample. Floor: what smoothing alone adds to KDE O, from which no winner is derived. The .csv has "
+        "every number, also under perfect calibration and with the kernel density as the paper writes it."
     )
     for part in parts:
         results = of_part(part, folder)
