@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from scipy.special import digamma
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,29 @@ def test_aurc_of_ties_is_the_mean_over_their_orders():
         errors = np.cumsum(wrong[[0, *order, 4]])
         values.append(np.mean(errors / np.arange(1, 6)))
     assert metrics.aurc(p, wrong) == pytest.approx(np.mean(values), rel=1e-12)
+
+
+def test_aurc_counts_rows_by_their_weights():
+    rng = np.random.default_rng(8)
+    s, w = rng.random(400), rng.exponential(size=400)
+    right = rng.random(400) < s
+    reached = errors = area = 0.0
+    for row in np.argsort(-s):  # a row of weight t spreads over ranks reached + 1 … reached + t
+        t, wrong = w[row] / w.mean(), not right[row]
+        grown = digamma(reached + t + 1) - digamma(reached + 1)
+        area += errors * grown + wrong * (t - reached * grown)
+        reached, errors = reached + t, errors + t * wrong
+    assert metrics.aurc(s, right, sample_weight=w) == pytest.approx(area / 400, rel=1e-9)
+    assert metrics.aurc(s, right, sample_weight=np.full(400, 3.0)) == pytest.approx(metrics.aurc(s, right), rel=1e-9)
+    times = rng.integers(0, 4, 400)
+    repeated = metrics.aurc(s.repeat(times), right.repeat(times))
+    assert metrics.aurc(s, right, sample_weight=times) == pytest.approx(repeated, rel=5e-3)  # ranks are of mean 1
+    interval = metrics.aurc(s, right, sample_weight=w, confidence=0.95)
+    drawn = []
+    for seed in range(300):
+        rows = np.random.default_rng(seed).integers(0, 400, 400)
+        drawn.append(metrics.aurc(s[rows], right[rows], sample_weight=w[rows]))
+    assert interval.high - interval.low == pytest.approx(3.92 * np.std(drawn), rel=0.15)
 
 
 @settings(max_examples=40, deadline=None)
