@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from scipy.special import digamma
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import digamma
 
 import metrics_twins as twins
 from softkin import metrics
