@@ -53,6 +53,13 @@ def test_plain_percentiles_miss_a_small_ece(delta):
     assert held == 0
 
 
+@pytest.mark.parametrize(("times", "rank"), [(100, 2), (200, 5), (1000, 25), (10, 1)])
+def test_percentiles_leave_out_no_more_than_the_level_allows(times, rank):
+    """Of R resamples the truth is as likely at any of R + 1 ranks."""
+    low, high = resampling.quantiles(torch.arange(1.0, times + 1), 0.025)
+    assert (low, high) == (rank, times + 1 - rank)
+
+
 def test_the_interval_of_an_average_holds_the_truth():
     rng = np.random.default_rng(0)
     held = 0

@@ -268,9 +268,8 @@ def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
     ordered = values[~values.isnan()].sort().values
     if len(ordered) == 0:
         return math.nan, math.nan
-    last = len(ordered) - 1
-    low, high = ordered[int(tail * last)], ordered[-1 - int(tail * last)]
-    return float(low), float(high)
+    rank = max(1, int(tail * (1 + len(ordered)) + 1e-9))  # as far out as few resamples need for the level
+    return float(ordered[rank - 1]), float(ordered[-rank])
 
 
 def when_calibrated(statistic: CalibrationError, level: float, draws: int, seed: int) -> Interval:
