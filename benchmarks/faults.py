@@ -106,8 +106,8 @@ def outcome(folder: Path) -> Outcome:
             continue
         if name.startswith(("run/", "study/")) and not name.endswith((".safetensors", "table.csv", "table.md")):
             continue  # records and logs hold times
-        if "checkpoints" in name or "/claims/" in name:
-            continue
+        if "checkpoints" in name or "/claims/" in name or "/work-" in name:
+            continue  # of work under way
         found[name] = hashlib.sha256(_without_times(path)).hexdigest()
     return found
 
@@ -151,7 +151,7 @@ class Fault:
         """Run to the end, which must be the undisturbed one."""
         code = ended(forked(self.argv, folder, self.errors), 600)
         said = self.errors.read_text()
-        if code == 1 and "exists" in said and "--force" in said:  # it had finished before the fault
+        if code == 2 and "--force" in said:  # it had finished before the fault
             code = self.code
         assert code == self.code, f"{self.name} ends with {code} after {after}: {said}"
         assert outcome(folder) == self.expected, f"{self.name} came to something else after {after}"
@@ -213,9 +213,10 @@ def races(fault: Fault, times: int, chance: random.Random) -> dict[str, float]:
         second = forked(fault.argv, folder, other)
         codes = [ended(first, 600), ended(second, 600)]
         for code, said in zip(codes, (fault.errors.read_text(), other.read_text()), strict=True):
-            assert code in (0, 1, 3), f"{fault.name} ends with {code} in a race: {said}"
+            assert code in (0, 3) or said.strip(), f"{fault.name} ends with {code} in a race without a word"
             assert "Traceback" not in said, f"{fault.name} in a race: {said}"
-            refused += code == 1
+            assert "bug in softkin" not in said, f"{fault.name} in a race: {said}"
+            refused += code not in (0, 3)
         assert fault.code in codes, f"neither of two {fault.name} succeeds: {fault.errors.read_text()}"
         fault.whole(folder)
         shutil.rmtree(folder)

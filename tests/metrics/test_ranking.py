@@ -120,3 +120,27 @@ def test_equal_confidences_share_their_influence_on_the_risk_coverage_area():
     p, y = np.tile([0.9, 0.1], (50, 1)), (np.arange(50) % 10 == 3).astype(int)
     statistic = METRICS["aurc"].statistic(Claims(torch.from_numpy(p), torch.from_numpy(y)))
     assert statistic.influence().numpy() == pytest.approx(y)
+
+
+def test_macro_auroc_is_that_of_scikit_learn_and_its_interval_holds():
+    from sklearn.metrics import roc_auc_score
+
+    rng = np.random.default_rng(12)
+    z = rng.normal(size=(300, 4)) + rng.normal(size=(300, 1))
+    y = (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(int)
+    s = (1 / (1 + np.exp(-2 * z))).round(2)  # with ties
+    w = rng.exponential(size=300)
+    assert metrics.macro_auroc(s, y) == pytest.approx(roc_auc_score(y, s, average="macro"), rel=1e-12)
+    weighted = roc_auc_score(y, s, average="macro", sample_weight=w)
+    assert metrics.macro_auroc(s, y, sample_weight=w) == pytest.approx(weighted, rel=1e-12)
+    interval = metrics.macro_auroc(s, y, confidence=0.95)
+    drawn = []
+    for _ in range(400):
+        rows = rng.integers(0, 300, 300)
+        drawn.append(roc_auc_score(y[rows], s[rows], average="macro"))
+    assert interval.high - interval.low == pytest.approx(3.92 * np.std(drawn), rel=0.15)
+    never = np.concatenate([y, np.zeros((300, 1), int)], axis=1)
+    more = np.concatenate([s, rng.random((300, 1))], axis=1)
+    assert metrics.macro_auroc(more, never) == pytest.approx(float(interval))
+    with pytest.raises(ValueError, match="several labels a sample"):
+        metrics.macro_auroc(np.full((3, 3), 1 / 3), [0, 1, 2])

@@ -178,7 +178,8 @@ def _error_within(statistic: Reliability, curves: ReliabilityCurve) -> float:
     )
     q = share / share.sum(dim=1, keepdim=True)
     d = statistic.p.cpu().double() - mean
-    return 2 * float(((d * d * q).sum(dim=1) - (d * q).sum(dim=1).square()).sum()) ** 0.5 / len(d)
+    variance = (d * d * q).sum(dim=1) - (d * q).sum(dim=1).square()
+    return 2 * float(variance.sum().sqrt()) / len(d)
 
 
 def _reaching(ends: tuple[float, float], value: float, error: float, level: float) -> tuple[float, float]:

@@ -222,10 +222,15 @@ class Discrimination(Streamed):
         least, most = none_or_all(value, fewest, level)
         if value in (0.0, 1.0):
             return least, most
-        error = float((self.influence() - value).square().mean() / self.num_samples) ** 0.5
-        centre, reach = math.log(value / (1 - value)), NormalDist().inv_cdf((1 + level) / 2) * error
-        reach /= value * (1 - value)
-        return tuple(1 / (1 + math.exp(-(centre + sign * reach))) for sign in (-1, 1))  # type: ignore[return-value]
+        return _on_logits(value, float((self.influence() - value).square().mean() / self.num_samples) ** 0.5, level)
+
+
+def _on_logits(value: float, error: float, level: float) -> tuple[float, float]:
+    """The normal interval of a share with this standard error, on the logit scale."""
+    centre = math.log(value / (1 - value))
+    reach = NormalDist().inv_cdf((1 + level) / 2) * error / (value * (1 - value))
+    low, high = (1 / (1 + math.exp(-(centre + sign * reach))) for sign in (-1, 1))
+    return low, high
 
 
 @metric(
@@ -251,6 +256,72 @@ def confidence_auroc(claims: Claims, **_: Unpack[Sureness]) -> Discrimination:
         DeLong et al., Comparing the Areas under Two or More Correlated Receiver Operating Characteristic Curves, 1988.
     """
     return Discrimination(claims.pool("prediction"))
+
+
+class MacroDiscrimination(Streamed):
+    """The mean over labels of the area under the ROC curve of each."""
+
+    needs_all = Discrimination.needs_all
+
+    def __init__(self, claims: Claims) -> None:
+        p, y, self.weights = claims.probabilities, claims.labels, claims.weights
+        self.num_samples, self.device = len(p), p.device
+        columns = (Claims(p[:, [k]], y[:, [k]], claims.weights, exclusive=False) for k in range(p.shape[1]))
+        every = [Discrimination(column.pool("prediction")) for column in columns]
+        self.labels = [one for one in every if not math.isnan(one.value())]
+        self.left_out = len(every) - len(self.labels)
+
+    def caveat(self) -> str | None:
+        if self.left_out == 0:
+            return None
+        return f"{self.left_out} labels that are always or never true are left out"
+
+    def value(self) -> float:
+        return math.nan if not self.labels else sum(one.value() for one in self.labels) / len(self.labels)
+
+    def sums(self, weights: Tensor) -> Tensor:
+        """The area itself, (r, 1), as it is not a function of a few sums."""
+        return torch.stack([one.sums(weights) for one in self.labels]).nanmean(dim=0)
+
+    def of(self, sums: Tensor) -> Tensor:
+        return sums[:, 0]
+
+    def adds_up_with(self, other: Statistic) -> bool:
+        return False
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        value = self.value()
+        if math.isnan(value):
+            return math.nan, math.nan
+        if value in (0.0, 1.0):
+            parts = [one.ends(level) or (value, value) for one in self.labels]
+            return min(low for low, _ in parts), max(high for _, high in parts)
+        rows = torch.stack([one.influence() for one in self.labels]).mean(dim=0)
+        return _on_logits(value, float((rows - value).square().mean() / self.num_samples) ** 0.5, level)
+
+
+@metric(
+    title="AUROC, mean of labels",
+    short="AUROC, macro",
+    percent=False,
+    larger_is_better=True,
+    at_most=1.0,
+    about="how well the score of each label ranks its samples first; 0.5 is chance, 1 perfect",
+)
+def macro_auroc(claims: Claims, **_: Unpack[Sureness]) -> MacroDiscrimination:
+    """The mean over several labels a sample of the area under the ROC curve of each label.
+
+    As scikit-learn's ``roc_auc_score(average="macro")``, but labels that are always or never true are left out. Its
+    interval is DeLong's of the mean, on the logit scale.
+
+    Example:
+        >>> scores = torch.tensor([[0.9, 0.2], [0.4, 0.7], [0.1, 0.6]])
+        >>> macro_auroc(scores, torch.tensor([[1, 0], [0, 1], [0, 0]]))
+        1.0
+    """
+    if claims.exclusive or claims.are_pairs:
+        raise NoMeaning("it is for several labels a sample, each with a score of its own")
+    return MacroDiscrimination(claims)
 
 
 @metric(
