@@ -154,7 +154,12 @@ class Fault:
         if code == 2 and "--force" in said:  # it had finished before the fault
             code = self.code
         assert code == self.code, f"{self.name} ends with {code} after {after}: {said}"
-        assert outcome(folder) == self.expected, f"{self.name} came to something else after {after}"
+        found = outcome(folder)
+        other = sorted({name for name, _ in set(found.items()) ^ set(self.expected.items())})
+        if other and os.environ.get("KEEP"):
+            shutil.copytree(folder, os.environ["KEEP"])
+            shutil.copytree(self.place / "reference", os.environ["KEEP"] + "-reference")
+        assert not other, f"{self.name} came to something else after {after}: {', '.join(other)}"
 
 
 def kills(fault: Fault, times: int, chance: random.Random) -> dict[str, float]:
