@@ -217,8 +217,10 @@ def _sizes(
         return statistic.scaled(base, size * factors)
 
     def excess(size: Tensor, share: float) -> Tensor:
+        # Of R resamples the truth is as likely at any of R + 1 ranks: quantiles of few lie further out.
+        position = min(1.0, max(0.0, (share * (len(lines) + 1) - 1) / max(1, len(lines) - 1)))
         torch.add(moved, linear(sums(float(size))), out=lines)
-        return torch.quantile(of(lines), share).cpu() - seen
+        return torch.quantile(of(lines), position).cpu() - seen
 
     start, end = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
     smallest, _ = roots.bracket(lambda size: excess(size, 1 - tail), start, end, tolerance=2.0**-16, most=64)
