@@ -5,8 +5,8 @@
     python benchmarks/faults.py races 40                      # the same command twice at once
 
 After each fault every file that has its final name must be one that undisturbed work leaves, and the command, given
-again, must leave the same files as undisturbed work. A small file system: ``mount -t tmpfs -o size=16m tmpfs /mnt/small``.
-``tests/faults/kills.py`` does the same within longer work. Children are forked from this process, which has all modules
+again, must leave the same files as undisturbed work. A small file system is made by
+``mount -t tmpfs -o size=16m tmpfs /mnt/small``. ``tests/faults/kills.py`` does the same within longer work. Children are forked from this process, which has all modules
 loaded and computes with one thread.
 """
 
@@ -121,7 +121,8 @@ def _without_times(path: Path) -> bytes:
         return b"".join(name.encode() + tensors[name].numpy().tobytes() for name in sorted(tensors))
     text = content.decode(errors="replace")
     if path.name == "check.xml" or path.suffix in (".jsonl", ".md"):
-        return "\n".join(line for line in text.splitlines() if "core-minutes" not in line and "time" not in line).encode()
+        kept = (line for line in text.splitlines() if "core-minutes" not in line and "time" not in line)
+        return "\n".join(kept).encode()
     return content
 
 
