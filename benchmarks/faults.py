@@ -5,9 +5,9 @@
     python benchmarks/faults.py races 40                      # the same command twice at once
 
 After each fault every file that has its final name must be one that undisturbed work leaves, and the command, given
-again, must leave the same files as undisturbed work. A small file system is made by
-``mount -t tmpfs -o size=16m tmpfs /mnt/small``. ``tests/faults/kills.py`` does the same within longer work. Children are forked from this process, which has all modules
-loaded and computes with one thread.
+again, must leave the same files as undisturbed work. A small file system is made by ``mount -t tmpfs -o size=16m
+tmpfs /mnt/small``. ``tests/faults/kills.py`` does the same within longer work. Children are forked from this process,
+which has all modules loaded and computes with one thread.
 """
 
 import argparse
@@ -65,12 +65,16 @@ def prepared(place: Path) -> dict[str, list[str]]:
 
 def run(argv: list[str], errors: Path | None = None) -> int:
     """The command in this process, silent."""
-    with open(os.devnull, "w") as nowhere, open(errors or os.devnull, "w") as said:
-        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(said):
-            try:
-                return int(softkin(argv) or 0)
-            except SystemExit as ended:
-                return int(ended.code or 0)
+    with (
+        open(os.devnull, "w") as nowhere,
+        open(errors or os.devnull, "w") as said,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(said),
+    ):
+        try:
+            return int(softkin(argv) or 0)
+        except SystemExit as stop:
+            return int(stop.code or 0)
 
 
 def forked(argv: list[str], folder: Path, errors: Path) -> int:
