@@ -119,6 +119,21 @@ class Browser:
         self.resize(1280, 900)
         return wide
 
+    def catch(self):
+        """Keep what the page would save as files."""
+        self.run(
+            "window.saved = []; URL.createObjectURL = (blob) => { window.saved.push(blob); return 'data:,'; };"
+            "HTMLAnchorElement.prototype.click = function () {};"
+        )
+
+    def saved(self):
+        """What the page last handed over as a file: (type, text or bytes)."""
+        self.wait("window.saved.length > 0")
+        return self.run(
+            "const blob = window.saved.pop(); return blob.type === 'image/png' ? blob.arrayBuffer().then((b) => "
+            "[blob.type, Array.from(new Uint8Array(b))]) : blob.text().then((text) => [blob.type, text])"
+        )
+
     def screenshot(self, path):
         """The whole page as it is now."""
         size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
@@ -126,6 +141,15 @@ class Browser:
         answer = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
         path.write_bytes(base64.b64decode(answer["data"]))
         return path
+
+
+def picture(content):
+    """The PNG of these bytes."""
+    import io
+
+    from PIL import Image
+
+    return Image.open(io.BytesIO(bytes(content))).convert("RGB")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from report_browser import picture
 from softkin import SoftkinError, metrics, report
 from softkin.lab import study
 from softkin.lab.study import writing
@@ -332,12 +333,46 @@ def test_twenty_methods_stay_apart_in_small_charts_and_few_presses(browser, tmp_
     assert page.console() == []
 
 
+def test_saved_small_charts_hold_their_charts(browser, tmp_path):
+    """Each file has the line of each method and its name, and files of different charts differ."""
+    from PIL import ImageChops
+
+    shown = twenty()
+    for place, curves in enumerate(shown["curves"].values()):
+        output = {**curves["output"], "hit_sum": [0.2 * value for value in curves["output"]["hit_sum"]]}
+        curves["output"] = output if place else curves["output"]
+    browser.media()
+    browser.resize(1280, 900)
+    page = browser.open(report.write_comparison(tmp_path / "twenty.html", shown)[0])
+    page.wait("document.querySelectorAll('#reliability .multiple').length == 40")
+    page.catch()
+    drawings, pictures = [], []
+    for place in range(2):
+        for kind, kept in (("svg", drawings), ("png", pictures)):
+            page.run(
+                "document.querySelectorAll(`#reliability [data-take='${arguments[0]}']`)[arguments[1]].click()", kind, place
+            )
+            kept.append(page.saved()[1])
+    for drawing in drawings:
+        assert drawing.count('class="diagonal"') == 20
+        assert drawing.count("data-method=") >= 20
+        assert "twenty</text>" in drawing
+        for method in shown["methods"]:
+            assert f"{method['name']}</text>" in drawing
+    first, second = map(picture, pictures)
+    assert ImageChops.difference(first, second.resize(first.size)).getbbox() is not None
+    inked = [sum(count for count, colour in one.getcolors(1 << 22) if min(colour) < 128) for one in (first, second)]
+    assert min(inked) > 20_000  # axes, lines and names of twenty charts at twice the size
+
+
 def test_long_names_stay_apart():
     names = [f"a-rather-long-model-name-{place:02d}-of-one-family.npz" for place in range(20)]
     short = comparison.short_names(names)
     assert len(set(short)) == 20
     assert all(len(name) <= comparison.SHORT for name in short)
-    assert short[7] == "…name-07"
+    assert short[7] == "name-07"
+    families = ["lenet-5", "wideresnet-16-4", "densenet-bc-100-12"]
+    assert comparison.short_names([f"probs_netcal_{name}-cifar-100.npz" for name in families]) == families
     assert comparison.short_names(["one", "another"]) == ["one", "another"]
     for hostile in (
         ["x" * 90],

@@ -51,6 +51,7 @@ function methodCharts({ groups, height, axes, brief, empty = "Choose a method ab
   const many = () => drawable().length > TOGETHER;
   const drawn = el("div", { class: "methods-drawn" }, together, small);
   drawn.picture = () => (many() ? gathered(small) : together.querySelector("svg"));
+  drawn.legend = () => (many() ? [] : drawable().map(({ method }) => [swatch(place(method)), shortName(method)]));
   drawn.redraw = () => {
     together.hidden = many();
     small.hidden = !many();
@@ -114,18 +115,20 @@ function overlaySection() {
   );
 }
 
-// Several small charts as one drawing, for saving.
+// Several small charts as one drawing, for saving. The holder has the class chart too, so that ".chart svg" would also
+// match the swatch before a name.
 function gathered(holder) {
   const box = holder.getBoundingClientRect();
-  const root = svg("svg", { class: "aside", viewBox: `0 0 ${Math.ceil(box.width)} ${Math.ceil(box.height)}`, width: box.width, height: box.height });
+  const root = svg("svg", { viewBox: `0 0 ${Math.ceil(box.width)} ${Math.ceil(box.height)}`, width: box.width, height: box.height });
   holder.querySelectorAll(".multiple").forEach((panel) => {
-    const chartNode = panel.querySelector(".chart svg"), at = chartNode.getBoundingClientRect(), name = panel.querySelector(".name"), above = name.getBoundingClientRect();
-    const copy = chartNode.cloneNode(true);
-    Object.entries({ x: at.left - box.left, y: at.top - box.top }).forEach(([key, value]) => copy.setAttribute(key, String(value)));
-    root.append(copy, svg("text", { x: above.left - box.left, y: above.bottom - box.top - 4 }, name.textContent));
+    const name = panel.querySelector(".name"), above = name.getBoundingClientRect();
+    for (const drawing of panel.querySelectorAll(":scope > .chart > svg, .swatch")) {
+      const at = drawing.getBoundingClientRect(), copy = drawing.cloneNode(true);
+      Object.entries({ x: at.left - box.left, y: at.top - box.top }).forEach(([key, value]) => copy.setAttribute(key, String(value)));
+      root.append(copy);
+    }
+    root.append(svg("text", { x: above.left - box.left, y: above.bottom - box.top - 4 }, name.textContent));
   });
-  holder.append(root);
-  requestAnimationFrame(() => root.remove());
   return root;
 }
 

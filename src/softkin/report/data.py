@@ -68,6 +68,13 @@ class Abstention(TypedDict):
     text: str
 
 
+class Certified(TypedDict):
+    """The threshold that is certified for an error rate, if there is one."""
+
+    target: float
+    rule: Rule | None
+
+
 class RiskCoverage(TypedDict):
     """The numbers of answered and of wrong samples at each threshold."""
 
@@ -122,6 +129,7 @@ class Variant(About):
     output: Cells
     risk_coverage: RiskCoverage
     abstention: Abstention | None
+    certified: list[Certified]
     classes: ClassesOfModel
     mistakes: list[Mistake]
 

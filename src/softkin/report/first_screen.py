@@ -16,7 +16,10 @@ from softkin.report import curves
 from softkin.report.data import Cells
 
 FEW = 10  # scores in a bin; a bin with fewer is drawn as a point, not as a bar
+LEAST_EXCESS = 2  # answers too many or too few: one mistake of a sure class is no pattern
 WORST = 5  # classes to list
+CONFUSED = 2  # true classes of the wrong answers to list
+FEWEST = 3  # a confusion that happened less often is not worth a line
 NAMED = 4  # methods to list in a sentence
 _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -54,10 +57,18 @@ def _of_model(data: Mapping[str, Any]) -> str:
         '<section class="hero" id="answers" aria-labelledby="headline">'
         f"{_doubts(verdict)}"
         f'<h1 id="headline" class="{verdict["kind"]}">{_text(verdict["headline"])}</h1>'
-        f'<p class="lead">{_sentence(verdict["detail"])}</p>'
+        f'<p class="lead">{_sentence(verdict["detail"])}{_mostly_wrong(raw)}</p>'
         f'<div class="answers">{_trust(data)}{_where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
     )
+
+
+def _mostly_wrong(raw: Mapping[str, Any]) -> str:
+    """What calibration cannot repair."""
+    measured = raw["metrics"].get("accuracy")
+    if measured is None or from_number(measured["value"]) >= 0.5:
+        return ""
+    return " Most of its answers are wrong, whatever their confidence: calibration does not change that."
 
 
 def _doubts(verdict: Mapping[str, Any], name: str = "") -> str:
@@ -71,10 +82,10 @@ def _trust(data: Mapping[str, Any]) -> str:
 
     def figure(variant: Mapping[str, Any], name: str) -> str:
         ece = variant["metrics"]["ece_hist"]
-        between = f", {_percent(ece['low'])} to {_percent(ece['high'])}" if "low" in ece else ""
+        chance = f" (chance alone: {_percent(ece['when_calibrated']['value'])})" if "when_calibrated" in ece else ""
         return (
             f"<figure>{reliability_svg(variant['prediction'], n_bins, name)}<figcaption><strong>{_text(name)}</strong>"
-            f" ECE of the prediction {_percent(ece['value'])}{between}</figcaption></figure>"
+            f" Calibration error (ECE) {_percent(ece['value'])}{chance}</figcaption></figure>"
         )
 
     figures = figure(raw, "As it is") + ("" if after is None else figure(after, "After temperature scaling"))
@@ -99,13 +110,14 @@ def _where(data: Mapping[str, Any]) -> str:
         n = classes["answered"][k]
         right, sure = classes["right"][k] / n, classes["score_sum"][k] / n
         kind = "over" if sure > right else "under"
-        mixed = classes["truly"][k][:1]
-        mixed = [] if data.get("pairs") else mixed
-        truly = f" Most often it is {_name(data['class_names'][mixed[0][0]], 30)} ({mixed[0][1]}×)." if mixed else ""
+        mixed = [] if is_pairs else [(other, n) for other, n in classes["truly"][k][:CONFUSED] if n >= FEWEST]
+        others = ", ".join(f"{_name(data['class_names'][other], 30)} {count}×" for other, count in mixed)
+        wrong = n - classes["right"][k]
+        truly = f" When wrong ({wrong:,} of {n:,}), mostly {others}." if mixed else ""
         lines.append(
             f'<li><a href="#class={_address(data["class_names"][k])}">{_name(data["class_names"][k], 40)}</a>: '
             f'<span class="{kind}-text">{_percent(sure)} sure, {_percent(right)} right</span> '
-            f'<span class="note">{_count(n, "answer")}.{truly}</span></li>'
+            f'<span class="note">{truly.strip() or _count(n, "answer") + "."}</span></li>'
         )
     if lines:
         note = (
@@ -136,8 +148,9 @@ def worst_classes(data: Mapping[str, Any]) -> list[int]:
         if n:
             right, sure = classes["right"][k], min(1.0, classes["score_sum"][k] / n)
             at_least = bdtrc(right - 1, n, sure) if right else 1.0
-            if min(bdtr(right, n, sure), at_least) <= tail / 2:
-                beyond.append((abs(classes["score_sum"][k] - right), k))
+            excess = abs(classes["score_sum"][k] - right)
+            if excess >= LEAST_EXCESS and min(bdtr(right, n, sure), at_least) <= tail / 2:
+                beyond.append((excess, k))
     return [k for _, k in sorted(beyond, key=lambda pair: (-pair[0], pair[1]))[:WORST]]
 
 
@@ -176,11 +189,12 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
     if best is not None and "against_temperature" in best:
         gain = best["against_temperature"]["nll"]
         if from_number(gain["high"]) < 0:
-            nlls = [from_number(variant["metrics"]["nll"]["value"]) for variant in (after, best)]
-            lines.append(
-                f"{_text(best['name'])} does better still: NLL {nlls[0]:.3f} → {nlls[1]:.3f} (the best of "
-                f"{len(data['calibrators'])} on these samples; expect a little less)."
-            )
+            nlls = [f"{from_number(variant['metrics']['nll']['value']):.3f}" for variant in (after, best)]
+            if nlls[0] != nlls[1]:  # a difference that does not show is not worth another calibrator
+                lines.append(
+                    f"{_text(best['name'])} does better still: NLL {nlls[0]} → {nlls[1]} (the best of "
+                    f"{len(data['calibrators'])} on these samples; expect a little less)."
+                )
     return lines
 
 
@@ -195,7 +209,7 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
     if rule is None:
         return [f"No threshold on the confidence keeps {limit}."]
     return [
-        f"Or answer only above {rule['threshold']:.6f} and pass the rest on: {100 * rule['coverage']:.1f}\u202f% are "
+        f"Or answer only above {100 * rule['threshold']:.1f}\u202f% confidence and pass the rest on: {100 * rule['coverage']:.1f}\u202f% are "
         f'answered, {limit} (<a href="#abstain">curve</a>).'
     ]
 
@@ -528,7 +542,7 @@ def _count(n: int, what: str) -> str:
 
 def _percent(value: Any) -> str:
     share = 100 * from_number(value)
-    return f"{share:.1f}\u202f%" if abs(share) >= 9.95 or share == 0 else f"{share:.2f}\u202f%"
+    return f"{share:.1f}\u202f%" if abs(share) >= 9.95 else f"{share:.2f}\u202f%" if share else "0\u202f%"
 
 
 def _number_pair(before: Any, then: Any) -> str:

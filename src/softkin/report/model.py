@@ -128,7 +128,13 @@ def build(
         _variant(about, each, own, settings, target, abstain_confidence, shown_as, y)
         for about, each, own, shown_as in zip(abouts, claims, measured, shown_rows, strict=True)
     ]
+    decided = (
+        None
+        if predictions.are_pairs
+        else decisions.build(predictions, distances=distances, confidence=settings.level, seed=seed)
+    )
     shown = [mistake["row"] for variant in variants for mistake in variant["mistakes"]]
+    shown += [] if decided is None else decided["samples"]
     shown += [int(row) for variant in variants for lines in variant["classes"]["mistakes"] for row, _ in lines]
     if pictures is not None or words is not None:  # all others while the budget lasts, wrong answers first
         shown += (p.argmax(dim=1) == y).to(torch.int8).argsort(stable=True).tolist()
@@ -160,9 +166,7 @@ def build(
         "similarity": alike,
         "out_of_distribution": [detection.out_of_distribution(predictions, each) for each in unknown],
         "mutual_information": evaluated.get("mutual_information"),
-        "decisions": None
-        if predictions.are_pairs
-        else decisions.build(predictions, distances=distances, confidence=settings.level, seed=seed),
+        "decisions": decided,
     }
 
 
@@ -202,6 +206,8 @@ def suited_target(p: Tensor, y: Tensor) -> float | None:
     return next((rate for rate in ROUND_RATES if rate <= wrong / 2), None)
 
 
+AIMS = (0.1, 0.05, 0.02, 0.01)
+"""The error rates whose certified thresholds the page offers"""
 ROUND_RATES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
@@ -269,12 +275,16 @@ def _variant(
     answers = claims.pool("prediction")
     outputs = answers if claims.are_pairs else claims.pool("output")
     certified: Abstention | None = None
-    rule = None
+    scores, hits = answers.scores, answers.is_hit[:, 0]
+    selections = {
+        rate: select(scores, hits, risk=rate, confidence=abstain_confidence)
+        for rate in (*AIMS, *(() if target is None else (target,)))
+    }
+    rules: dict[float, Any] = {
+        rate: None if found.chosen is None else asdict(found.chosen) for rate, found in selections.items()
+    }
     if target is not None:
-        selection = select(answers.scores, answers.is_hit[:, 0], risk=target, confidence=abstain_confidence)
-        rule = selection.chosen
-        held: Any = None if rule is None else asdict(rule)
-        certified = {"rule": held, "text": str(selection)}
+        certified = {"rule": rules[target], "text": str(selections[target])}
     n_bins, level, seed = settings.n_bins, settings.level, settings.seed
     return {
         **about,
@@ -282,9 +292,10 @@ def _variant(
         "prediction": curves.with_bins(answers, curves.of_pool(answers), n_bins, level, seed=seed),
         "output": curves.with_bins(outputs, curves.of_pool(outputs), n_bins, level, seed=seed),
         "risk_coverage": risk_coverage(
-            answers.scores, answers.is_hit[:, 0], keep=() if rule is None else (rule.answered,)
+            scores, hits, keep=[rule["answered"] for rule in rules.values() if rule is not None]
         ),
         "abstention": certified,
+        "certified": [{"target": rate, "rule": rules[rate]} for rate in AIMS],
         "classes": _classes(p, y),
         "mistakes": mistakes.most_confident(p, y),
     }

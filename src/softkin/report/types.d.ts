@@ -73,6 +73,7 @@ interface Variant {
   output: Cells;
   risk_coverage: RiskCoverage;
   abstention: Abstention | null;
+  certified: Certified[];
   classes: ClassesOfModel;
   mistakes: Mistake[];
 }
@@ -143,6 +144,12 @@ interface Rule {
   coverage: number;
   risk: number;
   bound: number;
+}
+
+/** The threshold that is certified for an error rate, if there is one. */
+interface Certified {
+  target: number;
+  rule: Rule | null;
 }
 
 /** Class by class: the answers, the class's own reliability, its confusions and its surest mistakes. */
