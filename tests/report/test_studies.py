@@ -68,7 +68,8 @@ def test_the_table_is_the_studys(made, data):
             assert ours["cells"][key]["value"] == cell.value
             assert (ours["cells"][key]["best"], ours["cells"][key]["tie"]) == (cell.best, cell.tie)
     meanings = ("Hist P:", "Hist O:", "AURC:", "KDE P, KDE O:", "Gap:")  # said once, in the list of columns
-    assert data["notes"] == [note for note in table.notes if not note.startswith(meanings)]
+    marks = ("≈: cannot be told from the best.", "○: worse than the best beyond chance.")
+    assert data["notes"] == [note.replace(*marks) for note in table.notes if not note.startswith(meanings)]
     assert all(column["explained"] for column in data["table"]["columns"])
     assert data["table"]["rows"][2]["chosen"].startswith("α = ")
 
@@ -151,8 +152,8 @@ def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(brow
         line["values"]["alpha"] = [0.02 + 0.01 * place for place in range(len(line["epochs"]))]
         line["values"]["validation_nll"] = [None, 0.5]  # validated once, at the end
     page = browser.open(report.write_comparison(tmp_path / "page.html", changed)[0])
-    assert page.texts("#recommendation p") == said
-    assert page.run("return document.querySelector('#answers').firstElementChild.id") == "recommendation"
+    assert page.texts(".story p") == said
+    assert page.run("return document.querySelector('#answers').firstElementChild.id") == "headline"
     assert "α, adjusted by the validation gap" in page.texts("#training h3")
     seen = page.run(
         "const figure = Array.from(document.querySelectorAll('#training figure')).find((node) => "
@@ -220,11 +221,15 @@ def test_the_table_shows_best_and_ties(page, data):
         for key in ("accuracy", "ece_hist"):
             cell = row["cells"][key]
             shown = page.run(
-                "const n = document.querySelector(`tr[data-method='${arguments[0]}'] [data-column='${arguments[1]}']`); return [n.dataset.value, n.querySelector('.best') !== null, n.textContent.includes('≈')]",
+                "const n = document.querySelector(`tr[data-method='${arguments[0]}'] [data-column='${arguments[1]}']`); return [n.dataset.value, n.querySelector('.best') !== null, n.textContent.includes('○')]",
                 row["method"],
                 key,
             )
-            assert (float(shown[0]), *shown[1:]) == (cell["value"], cell["best"], cell["tie"] and not cell["best"])
+            assert (float(shown[0]), *shown[1:]) == (
+                cell["value"],
+                cell["best"],
+                not cell["tie"] and not cell["best"] and cell["p_value"] is not None,
+            )
     page.click("[data-key='table-nll']")
     order = page.run("return Array.from(document.querySelectorAll('#table tbody tr'), (n) => n.dataset.method)")
     nll = {row["method"]: row["cells"]["nll"]["value"] for row in data["table"]["rows"]}
@@ -350,7 +355,9 @@ def test_saved_small_charts_hold_their_charts(browser, tmp_path):
     for place in range(2):
         for kind, kept in (("svg", drawings), ("png", pictures)):
             page.run(
-                "document.querySelectorAll(`#reliability [data-take='${arguments[0]}']`)[arguments[1]].click()", kind, place
+                "document.querySelectorAll(`#reliability [data-take='${arguments[0]}']`)[arguments[1]].click()",
+                kind,
+                place,
             )
             kept.append(page.saved()[1])
     for drawing in drawings:

@@ -13,7 +13,7 @@ from softkin.predictions import Predictions
 from softkin.report import curves, data, mistakes
 from softkin.report.data import Column, ComparisonPage, Curves, Method, PooledCells
 
-PARTS = ("curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
+PARTS = ("overview", "curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
 """The optional parts of the comparison's data; without a part its section of the page is left out"""
 NEEDED = ("name", "methods", "table", "num_samples", "num_classes")
 ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class_names", "subject")
@@ -41,6 +41,7 @@ def page(shown: Mapping[str, Any]) -> ComparisonPage:
         "bins": list(curves.BINS),
         "metrics": [metric.described() for metric in _swept()],
         "methods": _with_short_names(shown["methods"]),
+        "overview": shown.get("overview"),
         "table": shown["table"],
         "curves": shown.get("curves"),
         "sweep": shown.get("sweep"),

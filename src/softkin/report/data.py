@@ -338,6 +338,68 @@ class Agreement(TypedDict):
     all_wrong: float
 
 
+class AfterScaling(TypedDict):
+    """A model after temperature scaling, cross-fitted."""
+
+    sure: float
+    error: float
+    nll: Plain
+    temperature: Plain
+
+
+class OverviewRow(TypedDict):
+    """A method or a model in the first picture."""
+
+    method: str
+    right: float
+    sure: float
+    kind: Literal["over", "under", "fine"]
+    """Whether it is surer than right, or less sure, beyond chance"""
+    error: float
+    """Its calibration error"""
+    dots: list[float]
+    """The calibration error of each seed"""
+    low: NotRequired[Plain]
+    high: NotRequired[Plain]
+    """The interval of the calibration error, for a model"""
+    chance: float | None
+    """The calibration error that chance alone would show"""
+    nll: Plain
+    cost: str | None
+    """What it takes, in a few letters, such as 0.6×, + s"""
+    after: NotRequired[AfterScaling]
+
+
+class OverviewGroup(TypedDict):
+    """Rows that belong together, such as methods for which one has to do the same."""
+
+    title: str
+    rows: list[OverviewRow]
+
+
+class Choice(TypedDict):
+    """What to do under one constraint."""
+
+    kind: Literal["recommended", "option", "avoid"]
+    title: str
+    text: str
+    code: str | None
+
+
+class Overview(TypedDict):
+    """The first screen of several methods or models."""
+
+    headline: str
+    kind: Literal["over", "under", "fine"]
+    detail: str
+    groups: list[OverviewGroup]
+    choices: list[Choice]
+    chosen: str | None
+    """The method that is recommended"""
+    baseline: str | None
+    """The method with which each row's reliability is compared"""
+
+
 class ComparisonPage(Page):
     """The page of a study's methods, or of several models."""
 
@@ -350,6 +412,7 @@ class ComparisonPage(Page):
     recommendation: list[str]
     seeds: list[int]
     methods: list[Method]
+    overview: Overview | None
     table: TableData
     curves: dict[str, Curves] | None
     sweep: Sweep | None

@@ -27,7 +27,7 @@ _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u202a-\u202e\u2066-\u2
 def header(data: Mapping[str, Any]) -> str:
     """The line above the headline: the name, and how many samples and classes there are."""
     facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if f"num_{what}" in data]
-    if data.get("pairs"):
+    if data["kind"] == "model" and data["pairs"]:
         groups = data["num_classes"] - 1
         facts = [
             f"{data['num_samples']:,} pairs of a confidence and an outcome",
@@ -209,7 +209,8 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
     if rule is None:
         return [f"No threshold on the confidence keeps {limit}."]
     return [
-        f"Or answer only above {100 * rule['threshold']:.1f}\u202f% confidence and pass the rest on: {100 * rule['coverage']:.1f}\u202f% are "
+        f"Or answer only above {100 * rule['threshold']:.1f}\u202f% confidence and pass the rest on: "
+        f"{100 * rule['coverage']:.1f}\u202f% are "
         f'answered, {limit} (<a href="#abstain">curve</a>).'
     ]
 
@@ -338,23 +339,72 @@ def reliability_svg(cells: Cells, n_bins: int, name: str) -> str:
 
 
 def _of_comparison(data: Mapping[str, Any]) -> str:
+    if data.get("overview"):
+        return _of_overview(data)
     lines = (_sentence(line, 600) for line in data["recommendation"])
     advice = "".join(re.sub(r"<p>(Use [^:<]{1,80}):", r"<p><strong>\1</strong>:", f"<p>{line}</p>") for line in lines)
     source = f'<p class="note">{_name(data["source"], 300)}</p>' if data.get("source") else ""
     items = "".join(f"<li>{line}</li>" for line in findings(data))
-    verdicts = data.get("verdicts") or {}
-    doubts = "".join(
-        _doubts(verdicts[method["key"]], f"{_name(method['name'], 80)}: ")
-        for method in data["methods"]
-        if method["key"] in verdicts
-    )
     return (
-        f'<section class="hero" id="answers" aria-labelledby="headline">{doubts}'
+        f'<section class="hero" id="answers" aria-labelledby="headline">{_all_doubts(data)}'
         + (f'<div class="lead recommendation" id="recommendation">{advice}</div>' if advice else "")
         + f'<h1 id="headline" class="calm-title">{headline(data)}</h1>{source}'
         + (f'<ul class="findings">{items}</ul>' if items else "")
         + f"{_verdicts(data)}{_table(data)}</section>"
     )
+
+
+def _all_doubts(data: Mapping[str, Any]) -> str:
+    verdicts = data.get("verdicts") or {}
+    return "".join(
+        _doubts(verdicts[method["key"]], f"{_name(method['name'], 80)}: ")
+        for method in data["methods"]
+        if method["key"] in verdicts
+    )
+
+
+def _of_overview(data: Mapping[str, Any]) -> str:
+    """Headline, one picture of all rows, and what to do; the script draws the picture, and a table stands in for it."""
+    seen = data["overview"]
+    story = "".join(f"<p>{_sentence(line, 600)}</p>" for line in data["recommendation"])
+    told = f'<details class="numbers story"><summary>How this was decided</summary>{story}</details>' if story else ""
+    source = f'<p class="note">{_name(data["source"], 300)}</p>' if data.get("source") else ""
+    return (
+        f'<section class="hero" id="answers" aria-labelledby="headline">{_all_doubts(data)}'
+        f'<h1 id="headline" class="calm-title {seen["kind"]}">{_text(seen["headline"], 400)}</h1>'
+        f'<p class="lead wide">{_sentence(seen["detail"], 900)}</p>'
+        f'<div class="overview"><div id="overview">{_overview_table(data)}</div>'
+        f'<div class="choices">{"".join(map(_choice, seen["choices"]))}</div></div>{told}{source}'
+        f"{_table(data)}</section>"
+    )
+
+
+def _choice(choice: Mapping[str, Any]) -> str:
+    mark = '<p class="mark-recommended">★ Recommended</p>' if choice["kind"] == "recommended" else ""
+    code = ""
+    if choice["code"]:
+        lines = f"<pre><code>{_text(choice['code'], 2000)}</code></pre>"
+        code = f'<details class="code"><summary>In the shell</summary>{lines}</details>'
+    return (
+        f'<div class="card choice-card {choice["kind"]}">{mark}<h2>{_text(choice["title"], 200)}</h2>'
+        f"<p>{_sentence(choice['text'], 500)}</p>{code}</div>"
+    )
+
+
+def _overview_table(data: Mapping[str, Any]) -> str:
+    """The numbers of the picture, for browsers without JavaScript."""
+    names = {method["key"]: _name(method["name"], 60) for method in data["methods"]}
+    rows = "".join(
+        f'<tr><th scope="row">{names[row["method"]]}</th><td>{_percent(row["right"])}</td>'
+        f"<td>{_percent(row['sure'])}</td>"
+        f"<td>{_percent(row['error'])}</td><td>{'–' if row['chance'] is None else _percent(row['chance'])}</td></tr>"
+        for group in data["overview"]["groups"]
+        for row in group["rows"]
+    )
+    heads = "".join(
+        f'<th scope="col">{head}</th>' for head in ("", "right", "sure", "calibration error", "chance alone")
+    )
+    return f'<div class="scroll no-script"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def leader(data: Mapping[str, Any], key: str) -> dict[str, Any] | None:
@@ -461,13 +511,16 @@ def _table(data: Mapping[str, Any]) -> str:
         for column in columns:
             cell = row["cells"].get(column["key"])
             text = "–" if cell is None else _metric_text(column, cell["value"])
-            if cell is not None and cell.get("low") is not None:
+            if cell is not None and cell.get("std") is not None:
+                scale = 100 if column.get("percent") else 1
+                text += f'<span class="note">± {scale * from_number(cell["std"]):.{1 if scale > 1 else 3}f}</span>'
+            elif cell is not None and cell.get("low") is not None:
                 low, high = (_metric_text(column, cell[end]) for end in ("low", "high"))
                 text += f'<span class="note">{low} to {high}</span>'
             if cell is not None and cell.get("best"):
                 text = f"<strong>{text}</strong>"
-            elif cell is not None and cell.get("tie"):
-                text += " ≈"
+            elif cell is not None and _is_worse(cell):
+                text += " ○"
             compared = None if cell is None else against(cell)
             if compared is not None and compared["proved"]:
                 text += " ▴" if (compared["value"] > 0) == column.get("larger_is_better") else " ▾"
@@ -485,6 +538,11 @@ def _table(data: Mapping[str, Any]) -> str:
         f"<tbody>{''.join(rows)}</tbody></table></div>"
         f'<ul class="notes">{notes}</ul><dl class="meanings">{meanings}</dl></div>'
     )
+
+
+def _is_worse(cell: Mapping[str, Any]) -> bool:
+    """Whether a method is worse than the best beyond chance."""
+    return not cell.get("tie") and not cell.get("best") and cell.get("p_value") is not None
 
 
 def _of_similarity(data: Mapping[str, Any]) -> str:

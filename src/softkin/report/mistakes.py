@@ -143,4 +143,8 @@ def thumbnail(image: NDArray[np.uint8]) -> str:
 
 def display_names(names: Sequence[str] | None, num_classes: int) -> list[str]:
     """The names of the classes, or "class 7" where they have none: a bare number reads as a count."""
-    return [f"class {k}" for k in range(num_classes)] if names is None else checks.class_names(names, num_classes=num_classes)
+    return (
+        [f"class {k}" for k in range(num_classes)]
+        if names is None
+        else checks.class_names(names, num_classes=num_classes)
+    )

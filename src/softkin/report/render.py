@@ -30,6 +30,7 @@ SCRIPTS = (
     "table.js",
     "sweep.js",
     "models.js",
+    "overview.js",
     "comparison.js",
     "inspector.js",
     "start.js",

@@ -17,9 +17,10 @@ from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import MeasuredData, Settings
 from softkin.predictions import Predictions
-from softkin.report.comparison import column_data, page, pooled
+from softkin.report.comparison import column_data, page, pooled, short_names
 from softkin.report.data import Agreement, CellData, ClassesOfModels, ComparisonPage, TableRow
 from softkin.report.model import check_evaluated
+from softkin.report.overview import of_models
 
 MOST = 20
 """The maximum number of models on one page, limited by distinguishable colours, dashes and markers"""
@@ -82,6 +83,8 @@ def build_models(
         measured = [row["metrics"][metric.key] for row in evaluated]
         for row, cell in zip(rows, _marked(metric, measured, pairs, keys), strict=True):
             row["cells"][metric.key] = cell
+    shorts = short_names(titles)
+    overview = of_models(keys, shorts, in_order, evaluated, pairs, n_bins=n_bins, seed=seed)
     y = first.known_labels
     answers = torch.stack([model.probabilities.argmax(dim=1) for model in in_order])
     content = {
@@ -92,7 +95,11 @@ def build_models(
         "num_classes": first.num_classes,
         "class_names": next((model.class_names for model in models if model.class_names), None),
         "methods": [{"key": key, "name": title} for key, title in zip(keys, titles, strict=True)],
-        "table": {"columns": [column_data(metric) for metric in columns], "rows": rows},
+        "overview": overview,
+        "table": {
+            "columns": [column_data(metric) for metric in columns],
+            "rows": sorted(rows, key=lambda row: from_number(row["cells"]["nll"]["value"])),
+        },
         "curves": {key: pooled([model]) for key, model in zip(keys, in_order, strict=True)},
         "verdicts": {key: row["verdict"] for key, row in zip(keys, evaluated, strict=True)},
         "pairs": pairs,
@@ -204,6 +211,6 @@ def _notes(settings: Settings, count: int) -> list[str]:
         f"Below each value is its {100 * settings.level:g} % interval from {settings.resamples:,} resamples "
         "of whole samples, and in brackets the value that a perfectly calibrated model would have with as many "
         "samples.",
-        f"Bold: best. ≈: not significantly worse than the best on the same samples ({pairs}, from "
-        f"{resamples_for(count, settings):,} resamples; Holm's rule).",
+        f"Bold: best. ○: worse than the best beyond chance on the same samples ({pairs}, from "
+        f"{resamples_for(count, settings):,} resamples; Holm's rule). After T: cross-fitted temperature scaling.",
     ]

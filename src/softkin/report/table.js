@@ -56,12 +56,12 @@ function tableSection() {
             const cell = row.cells[column.key];
             if (!cell) return el("td", {}, "–");
             const [text, std, calm, between] = cellText(column, cell);
-            const mark = cell.best ? "best" : cell.tie ? "tie" : null;
+            const mark = cell.best ? "best" : null;
             return el(
               "td",
               { "data-column": column.key, "data-value": cell.value },
               el("span", { class: mark, "data-value": cell.value }, text),
-              cell.tie && !cell.best ? el("span", { class: "tie-mark", title: data.subject === "models" ? "not significantly worse than the best" : "cannot be told from the best" }, " ≈") : null,
+              !cell.tie && !cell.best && exists(cell.p_value) ? el("span", { class: "tie-mark", title: "worse than the best beyond chance" }, " ○") : null,
               againstMark(column, cell),
               std ? el("span", { class: "std" }, ` ${std}`) : null,
               between ? el("span", { class: "note" }, between) : null,
@@ -133,5 +133,5 @@ function methodBar() {
     el("button", { type: "button", class: "chip", "data-key": "all-methods", click: () => show(data.methods.map((m) => m.key)) }, "All"),
     el("button", { type: "button", class: "chip", "data-key": "no-methods", click: () => show([]) }, "None"),
   );
-  return el("div", { class: "sticky" }, node);
+  return el("div", { id: "methods-frame" }, el("div", { class: "sticky" }, node));
 }

@@ -256,6 +256,7 @@ interface ComparisonPage {
   recommendation: string[];
   seeds: number[];
   methods: Method[];
+  overview: Overview | null;
   table: TableData;
   curves: Record<string, Curves> | null;
   sweep: Sweep | null;
@@ -273,6 +274,55 @@ interface Method {
   key: string;
   name: string;
   short?: string;
+}
+
+/** The first screen of several methods or models. */
+interface Overview {
+  headline: string;
+  kind: "over" | "under" | "fine";
+  detail: string;
+  groups: OverviewGroup[];
+  choices: Choice[];
+  chosen: string | null;
+  baseline: string | null;
+}
+
+/** Rows that belong together, such as methods for which one has to do the same. */
+interface OverviewGroup {
+  title: string;
+  rows: OverviewRow[];
+}
+
+/** A method or a model in the first picture. */
+interface OverviewRow {
+  method: string;
+  right: number;
+  sure: number;
+  kind: "over" | "under" | "fine";
+  error: number;
+  dots: number[];
+  low?: Plain;
+  high?: Plain;
+  chance: number | null;
+  nll: Plain;
+  cost: string | null;
+  after?: AfterScaling;
+}
+
+/** A model after temperature scaling, cross-fitted. */
+interface AfterScaling {
+  sure: number;
+  error: number;
+  nll: Plain;
+  temperature: Plain;
+}
+
+/** What to do under one constraint. */
+interface Choice {
+  kind: "recommended" | "option" | "avoid";
+  title: string;
+  text: string;
+  code: string | null;
 }
 
 /** The table. */
@@ -469,6 +519,7 @@ interface PageData {
   recommendation: string[];
   seeds: number[];
   methods: Method[];
+  overview: Overview | null;
   table: TableData;
   curves: Record<string, Curves> | null;
   sweep: Sweep | null;
