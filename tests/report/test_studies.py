@@ -372,27 +372,6 @@ def test_saved_small_charts_hold_their_charts(browser, tmp_path):
     assert min(inked) > 20_000  # axes, lines and names of twenty charts at twice the size
 
 
-def test_long_names_stay_apart():
-    names = [f"a-rather-long-model-name-{place:02d}-of-one-family.npz" for place in range(20)]
-    short = comparison.short_names(names)
-    assert len(set(short)) == 20
-    assert all(len(name) <= comparison.SHORT for name in short)
-    assert short[7] == "name-07"
-    families = ["lenet-5", "wideresnet-16-4", "densenet-bc-100-12"]
-    assert comparison.short_names([f"probs_netcal_{name}-cifar-100.npz" for name in families]) == families
-    assert comparison.short_names(["one", "another"]) == ["one", "another"]
-    for hostile in (
-        ["x" * 90],
-        ["x" * 90, "x" * 89 + "y" + "x" * 90],
-        ["", "a" * 90],
-        ["-" * 90, "-" * 91],
-        ["same" * 9] * 3,
-    ):
-        short = comparison.short_names(hostile)
-        assert len(set(short)) == len(hostile)
-        assert max(map(len, short)) <= comparison.SHORT
-
-
 def test_a_study_prints_on_a4(page):
     """Nothing is wider than the paper, and the heads of a table that goes on are whole."""
     assert page.wider_than_a4() == []

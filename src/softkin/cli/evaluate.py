@@ -7,13 +7,13 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin._core.names import require
+from softkin._core.names import require, short_names
 from softkin._core.workers import ENGINES
 from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.inputs import add_input_arguments, reading_options
-from softkin.cli.printing import json_text, print_table, shown, wrote
+from softkin.cli.printing import json_text, print_table, say, shown, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -120,6 +120,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         page.add_argument("--distances", metavar="FILE", help="class distances for the page, saved by softkin")
     )
     numbers.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
+    several = command.add_argument_group("several files")
+    several.add_argument("--pairs", action="store_true", help="print every two models of more than two compared")
+    several.add_argument("--details", action="store_true", help="print all metrics of each of several models")
     large = command.add_argument_group("large sets of files")
     large.add_argument("--jobs", type=int, default=1, help="processes that read the files of a large set (default: 1)")
     engine = large.add_argument("--engine", default="local")
@@ -329,24 +332,28 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
     from softkin.metrics.measurement import Measured
 
     level = f"{100 * arguments.confidence:g} %"
-    for model in models:
+    if len(models) > 1:
+        _print_models(models)
+    for model in models if len(models) == 1 or arguments.details else ():
         data = model.data
         what = (
             "pairs of a confidence and an outcome"
             if data.get("kind") == "pairs"
             else f"samples, {data['num_classes']:,} {'labels each' if data.get('kind') == 'labels' else 'classes'}"
         )
-        print(f"{shown(model.name)}: {data['num_samples']:,} {what}")
+        say(f"{shown(model.name)}: {data['num_samples']:,} {what}")
         for doubt in data["verdict"]["doubts"]:
-            print(f"Doubtful: {doubt}")
-        print(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
-        rows, caveats = [], []
+            say(f"Doubtful: {doubt}")
+        say(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
+        rows, caveats, by_chance = [], [], []
         absent: dict[str, list[str]] = {}
         for key, plain in data["metrics"].items():
             metric, measured = METRICS[key], Measured.from_dict(plain)
             if measured.absent is not None:
                 absent.setdefault(measured.absent, []).append(metric.title)
                 continue
+            if metric.percent and measured.low == 0 and measured.when_calibrated is not None and measured.value > 0:
+                by_chance.append(metric.title)
             if measured.caveat is not None:
                 caveats.append(f"{metric.title}: {measured.caveat}.")
             rows.append((metric.title, *_cells(measured, metric.percent)))
@@ -354,12 +361,17 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         if data["num_classes"] == 2 and data.get("kind") == "classes":
             half = files.from_number(data["metrics"]["brier"]["value"]) / 2
             caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
+        if by_chance:
+            caveats.append(
+                f"{', '.join(by_chance)}: the interval reaches 0, because chance alone shows about as much (the column "
+                "if calibrated)."
+            )
         missing = [f"No {', '.join(titles)}: {reason}." for reason, titles in absent.items()]
         for line in (*missing, *caveats, *_detection_lines(data)):
-            print(line)
+            say(line)
         if "people" in data:
             entropy, own = (_number(data["people"][part], False) for part in ("entropy", "entropy_of_model"))
-            print(
+            say(
                 f"People's votes have an entropy of {entropy} nats on average, the model's probabilities {own}; "
                 f"people agree on {_number(data['people']['unanimous'], True)} of the samples."
             )
@@ -368,8 +380,35 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         if "abstention" in data:
             _print_abstention(data["abstention"])
         print()
-    if compared:
+    if compared and (len(models) == 2 or arguments.pairs):
         _print_comparisons(compared, arguments)
+    elif compared:
+        pairs = len(models) * (len(models) - 1) // 2
+        say(f"--pairs compares them two by two ({pairs} pairs), --details prints all metrics of each.")
+
+
+def _print_models(models: "list[Evaluated]") -> None:
+    """One line for each model, the lowest NLL first, and what its verdict says."""
+    from softkin.metrics.catalogue import METRICS
+
+    ordered = sorted(models, key=lambda model: files.from_number(model.data["metrics"]["nll"]["value"]))
+    first = ordered[0].data
+    keys = [key for key in MODEL_COLUMNS if "absent" not in first["metrics"].get(key, {"absent": ""})]
+    rows = []
+    for model, name in zip(ordered, short_names([model.name for model in ordered]), strict=True):
+        measured = model.data["metrics"]
+        cells = [_number(measured[key]["value"], METRICS[key].percent) for key in keys]
+        rows.append((name, *cells, model.data["verdict"]["headline"]))
+    headings = ["lowest NLL first", *(METRICS[key].short for key in keys), ""]
+    print(f"{len(models)} models, {first['num_samples']:,} samples, {first['num_classes']:,} classes")
+    for model in ordered:
+        for doubt in model.data["verdict"]["doubts"]:
+            say(f"Doubtful: {shown(model.name)}: {doubt}")
+    print_table(headings, rows, [3, 5, 4], left=(0, len(headings) - 1), wrapped=(0, len(headings) - 1))
+    print()
+
+
+MODEL_COLUMNS = ("accuracy", "nll", "brier", "ece_hist", "signed_gap")
 
 
 def _cells(measured: "Measured", percent: bool) -> tuple[str, str, str]:
@@ -386,14 +425,15 @@ def _number(plain: "Plain", percent: bool) -> str:
         return "undefined"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return (f"{100 * value:.2f} %" if percent else f"{value:.4f}").replace("-", "−")
+    digits = 1 if abs(value) >= 0.0995 else 2  # three significant digits
+    return (f"{100 * value:.{digits}f} %" if percent else f"{value:.4f}").replace("-", "−")
 
 
 ABOVE = "confidence above"
 
 
 def _print_abstention(abstention: dict[str, Any]) -> None:
-    print(f"\n{abstention['text']}")
+    say(f"\n{abstention['text']}")
     rules = abstention["candidates"]
     wanted = [rules[place] for place in sorted({round(j * (len(rules) - 1) / 9) for j in range(10)})]
     chosen = abstention["chosen"]
@@ -401,9 +441,9 @@ def _print_abstention(abstention: dict[str, Any]) -> None:
         wanted = sorted([*wanted, chosen], key=lambda rule: int(rule["answered"]))
     rows = []
     for rule in wanted:
-        numbers = [f"{100 * rule[part]:.2f} %" for part in ("coverage", "risk", "bound")]
+        numbers = [_number(rule[part], True) for part in ("coverage", "risk", "bound")]
         mark = "→ " if rule == chosen else ""
-        rows.append((f"{mark}{rule['threshold']:.6f}".rjust(len(ABOVE)), *numbers))
+        rows.append((f"{mark}{100 * rule['threshold']:.1f} %".rjust(len(ABOVE)), *numbers))
     print_table([ABOVE, "answered", "wrong", "upper bound"], rows, [])
 
 
@@ -415,7 +455,7 @@ def _print_comparisons(compared: "list[Compared]", arguments: argparse.Namespace
 
     interval = f"{100 * arguments.confidence:g} % interval"
     for (a, b), lines in groupby(sorted(compared, key=_pair), key=_pair):
-        print(f"On the same samples, {shown(a)} minus {shown(b)}:")
+        say(f"On the same samples, {shown(a)} minus {shown(b)}:")
         names = [shown(name) if len(name) <= 16 else place for name, place in ((a, "the first"), (b, "the second"))]
         rows = []
         for line in lines:
@@ -453,7 +493,7 @@ def _print_groups(data: "GroupsData") -> None:
                 f"{chosen['threshold']:.4f}", f"{100 * chosen['coverage']:.1f} %"
             ]  # fmt: skip
         rows.append(cells)
-    print(f"\nBy {shown(data['column'])}, {level} intervals that hold together; the largest gap first:")
+    say(f"\nBy {shown(data['column'])}, {level} intervals that hold together; the largest gap first:")
     print_table(headings, rows, order=[len(headings) - 3, 3, 4] if right else [3, 4])
     claims: dict[str, list[str]] = {"over": [], "under": []}
     for group in data["groups"]:
@@ -464,14 +504,14 @@ def _print_groups(data: "GroupsData") -> None:
             claims["under"].append(group["name"])
     for word, names in claims.items():
         if names:
-            print(f"{word.capitalize()}-claiming beyond doubt: {', '.join(map(shown, names))}.")
+            say(f"{word.capitalize()}-claiming beyond doubt: {', '.join(map(shown, names))}.")
     p = data["differ"].get("signed_gap")
     if p is not None:
         verdict = "differ in" if p <= 1 - data["level"] else "may have the same"
         shown_p = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
-        print(f"The groups {verdict} confidence − accuracy ({shown_p}).")
+        say(f"The groups {verdict} confidence − accuracy ({shown_p}).")
     if right:
-        print(f"Answering above the threshold keeps {right}, with confidence 95 % for each group.")
+        say(f"Answering above the threshold keeps {right}, with confidence 95 % for each group.")
 
 
 GROUP_COLUMNS = ("accuracy", "signed_gap", "ece_hist", "brier", "confidence_auroc")

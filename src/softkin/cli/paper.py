@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io.escape import terminal
 from softkin.cli import choices, running
-from softkin.cli.printing import json_text, print_table
+from softkin.cli.printing import json_text, print_table, say
 
 if TYPE_CHECKING:
     from softkin.lab.suites import PaperSpec, PaperTable, StudySuite
@@ -220,7 +220,7 @@ def _print(table: "PaperTable") -> None:
     texts = [place for name, place in places.items() if name not in NUMBERS]
     print_table([HEADINGS[name] for name in table.shown], rows, order, left=texts)
     for note in table.notes:
-        print(note)
+        say(note)
 
 
 LEFT_OUT_FIRST = ("recipe", "network", "unreflected", "floor", "calibrated", "parameter", "n")

@@ -100,7 +100,7 @@ function abstainSection() {
     });
     const c = curve();
     input.max = String(c.threshold.length - 1);
-    says.textContent = variant().abstention ? sentence(variant().abstention.text) : "";
+    says.textContent = variant().abstention ? sentence(variant().abstention.text.replace(/0\.\d{3,}|1\.0+/, (digits) => percent(Number(digits)))) : "";
     choose({ point: start() });
     figure.refresh();
   });

@@ -108,6 +108,34 @@ class Mistake(TypedDict):
     """The best classes with their scores"""
 
 
+class Positive(TypedDict):
+    """A binary model by the probability of its positive class."""
+
+    cells: Cells
+    error: MeasuredData
+    """The calibration error of that probability"""
+    threshold: list[float]
+    alarms: list[int]
+    """How many samples score at least the threshold"""
+    caught: list[int]
+    """How many of these are positive"""
+    auroc: float | None
+    average_precision: float | None
+    certified: list[Certified]
+    """By share of false alarms among the alarms"""
+
+
+class Binary(TypedDict):
+    """The classes of a binary model, and what its first screen says."""
+
+    positive: str
+    negative: str
+    positives: int
+    kind: Literal["over", "under", "calibrated"]
+    headline: str
+    detail: str
+
+
 class About(TypedDict):
     """What a variant is: the model as it is, or after a calibrator."""
 
@@ -130,6 +158,7 @@ class Variant(About):
     risk_coverage: RiskCoverage
     abstention: Abstention | None
     certified: list[Certified]
+    positive: Positive | None
     classes: ClassesOfModel
     mistakes: list[Mistake]
 
@@ -215,6 +244,8 @@ class ModelPage(Page):
     are_probabilities: bool
     pairs: bool
     """Whether these are pairs of a confidence and an outcome, with groups of rows in the place of classes"""
+    binary: Binary | None
+    """For two classes, and for pairs, where the outcome "right" is the positive class"""
     class_sizes: list[int]
     level: float
     quantile: float

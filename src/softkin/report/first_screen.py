@@ -53,12 +53,16 @@ def first_screen(data: Mapping[str, Any]) -> str:
 def _of_model(data: Mapping[str, Any]) -> str:
     raw = data["variants"][0]
     verdict = raw["verdict"]
+    if data["binary"] and not data["pairs"]:
+        # Of a binary model the probability of the positive class matters, the confidence of the answer comes second.
+        verdict = {**verdict, **data["binary"]}
+        verdict["detail"] += f" As answers: {raw['verdict']['detail'][0].lower()}{raw['verdict']['detail'][1:]}"
     return (
         '<section class="hero" id="answers" aria-labelledby="headline">'
         f"{_doubts(verdict)}"
         f'<h1 id="headline" class="{verdict["kind"]}">{_text(verdict["headline"])}</h1>'
         f'<p class="lead">{_sentence(verdict["detail"])}{_mostly_wrong(raw)}</p>'
-        f'<div class="answers">{_trust(data)}{_where(data)}{_what_to_do(data)}</div>'
+        f'<div class="answers">{_trust(data)}{_told_apart(data) or _where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
     )
 
@@ -80,19 +84,58 @@ def _trust(data: Mapping[str, Any]) -> str:
     raw, after = data["variants"][0], _variant(data, "temperature")
     n_bins = data["n_bins"] if data["n_bins"] in curves.BINS else 15
 
+    binary = data["binary"] if not data["pairs"] else None
+
     def figure(variant: Mapping[str, Any], name: str) -> str:
-        ece = variant["metrics"]["ece_hist"]
+        ece = variant["positive"]["error"] if binary else variant["metrics"]["ece_hist"]
+        cells = variant["positive"]["cells"] if binary else variant["prediction"]
+        axis = f"probability of {binary['positive']}" if binary else "confidence"
         chance = f" (chance alone: {_percent(ece['when_calibrated']['value'])})" if "when_calibrated" in ece else ""
         return (
-            f"<figure>{reliability_svg(variant['prediction'], n_bins, name)}<figcaption><strong>{_text(name)}</strong>"
+            f"<figure>{reliability_svg(cells, n_bins, name, axis)}<figcaption><strong>{_text(name)}</strong>"
             f" Calibration error (ECE) {_percent(ece['value'])}{chance}</figcaption></figure>"
         )
 
+    says = (
+        "Each bar shows how often answers with that confidence are right. On the dashed line both are equal."
+        if binary is None
+        else f"Each bar shows how many samples with that probability are {_name(binary['positive'], 40)}."
+    )
     figures = figure(raw, "As it is") + ("" if after is None else figure(after, "After temperature scaling"))
     return (
         '<div class="card answer" id="answer-trust"><h2>Can I trust it?</h2>'
-        f'<div class="two">{figures}</div><p class="note">Each bar shows how often answers with that confidence are '
-        "right. On the dashed line accuracy equals confidence. The hatched part is the gap.</p></div>"
+        f'<div class="two">{figures}</div><p class="note">{says} The hatched part is the gap.</p></div>'
+    )
+
+
+def _told_apart(data: Mapping[str, Any]) -> str:
+    """Of a binary model: how well it ranks, and what a threshold of 50 % and a certified one catch."""
+    if not data["binary"] or data["pairs"]:
+        return ""
+    binary, positive = data["binary"], data["variants"][0]["positive"]
+    name = _name(binary["positive"], 40)
+    lines = []
+    if positive["auroc"] is not None:
+        lines.append(f"It ranks {_percent(positive['auroc'])} of the pairs of {name} and another rightly (AUROC).")
+    half = max((place for place, t in enumerate(positive["threshold"]) if t >= 0.5), default=None)
+    if half is not None and binary["positives"]:
+        alarms, caught = positive["alarms"][half], positive["caught"][half]
+        lines.append(
+            f"From 50\u202f% on it catches {_percent(caught / binary['positives'])} of {name}, and "
+            f"{_percent(caught / alarms)} of its {_count(alarms, 'alarm')} are right."
+        )
+    kept = next((one for one in reversed(positive["certified"]) if one["rule"] is not None), None)
+    if kept is not None:
+        rule = kept["rule"]
+        lines.append(
+            f"Certified: from {_percent(rule['threshold'])} on, at most {100 * kept['target']:g}\u202f% of the alarms "
+            f"are false, with {100 * data['abstain']['confidence']:g}\u202f% confidence "
+            f"({_count(rule['answered'], 'alarm')})."
+        )
+    items = "".join(f"<li>{line}</li>" for line in lines)
+    return (
+        f'<div class="card answer" id="answer-where"><h2>Does it tell them apart?</h2><ul>{items}</ul>'
+        '<p><a href="#cut">Threshold, counts and costs</a></p></div>'
     )
 
 
@@ -155,7 +198,7 @@ def worst_classes(data: Mapping[str, Any]) -> list[int]:
 
 
 def _what_to_do(data: Mapping[str, Any]) -> str:
-    alike = [] if data.get("pairs") else _similarity_advice(data)
+    alike = [] if data["binary"] else _similarity_advice(data)  # two classes have one way to be mistaken
     advice = [*_calibration_advice(data), *_rule_advice(data), *alike]
     items = "".join(f"<li>{line}</li>" for line in advice)
     return f'<div class="card answer" id="answer-do"><h2>What to do</h2><ul>{items}</ul>{_code(data)}</div>'
@@ -166,6 +209,8 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
     if after is None:
         return ["No calibrator was fitted: there are too few samples, or none was requested."]
     raw, temperature = data["variants"][0], from_number(after["temperature"])
+    if data["binary"] and not data["pairs"]:
+        return _binary_advice(data)
     before, then = (variant["metrics"]["ece_hist"]["value"] for variant in (raw, after))
     moved = after["against_raw"]["ece_hist"]
     action = f"Divide the logits by {temperature:.3f}"
@@ -195,6 +240,25 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
                     f"{_text(best['name'])} does better still: NLL {nlls[0]} → {nlls[1]} (the best of "
                     f"{len(data['calibrators'])} on these samples; expect a little less)."
                 )
+    return lines
+
+
+def _binary_advice(data: Mapping[str, Any]) -> list[str]:
+    """What calibrators do to the probability of the positive class, which a temperature need not repair."""
+    raw, *others = data["variants"]
+    name = _name(data["binary"]["positive"], 40)
+    errors = {variant["key"]: from_number(variant["positive"]["error"]["value"]) for variant in data["variants"]}
+    chance = from_number(raw["positive"]["error"].get("when_calibrated", {"value": 0.0})["value"])
+    best = min(others, key=lambda variant: errors[variant["key"]])
+    if errors["raw"] <= 2 * chance or errors[best["key"]] > 0.9 * errors["raw"]:
+        return [
+            f"No calibrator that was tried improves the probability of {name}: its error is {_percent(errors['raw'])} "
+            f"(chance alone: {_percent(chance)}), at best {_percent(errors[best['key']])} after one."
+        ]
+    says = f"calibration error of the probability of {name} {_number_pair(errors['raw'], errors[best['key']])}"
+    lines = [f"<strong>Fit {_text(best['name'][0].lower() + best['name'][1:])}</strong>: {says}, cross-fitted."]
+    worse = [v for v in others if v is not best and errors[v["key"]] > errors["raw"]]
+    lines += [f"{_text(v['name'])} does not repair it: {_number_pair(errors['raw'], errors[v['key']])}." for v in worse]
     return lines
 
 
@@ -291,7 +355,7 @@ def _numbers(data: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
     )
 
 
-def reliability_svg(cells: Cells, n_bins: int, name: str) -> str:
+def reliability_svg(cells: Cells, n_bins: int, name: str, axis: str = "confidence") -> str:
     """A small reliability diagram, made from the cells; a bin with fewer than 10 scores is a point."""
     width, height, left, base, top = 196, 190, 30, 158, 10
     curve = curves.of_cells(cells, n_bins)
@@ -324,13 +388,14 @@ def reliability_svg(cells: Cells, n_bins: int, name: str) -> str:
         for v in (0, 0.5, 1)
     )
     label = (
-        f"Reliability of {total:,} answers, {name[0].lower()}{name[1:]}: share that is right by confidence, in percent"
+        f"Reliability of {total:,} answers, {name[0].lower()}{name[1:]}: share that comes true by {axis}, in percent"
     )
     return (
         f'<svg class="small-chart" viewBox="0 0 {width} {height}" role="img" aria-label="{_text(label)}">'
         f'<line class="axis" x1="{left}" x2="{width - 14}" y1="{base}" y2="{base}"/>{"".join(marks)}'
         f'<line class="diagonal" x1="{x(0)}" y1="{y(0)}" x2="{x(1)}" y2="{y(1)}"/>{ticks}'
-        f'<text class="title" x="{(left + width - 14) / 2}" y="{height - 2}" text-anchor="middle">confidence, %</text>'
+        f'<text class="title" x="{(left + width - 14) / 2}" y="{height - 2}" text-anchor="middle">'
+        f"{_text(axis, 28)}, %</text>"
         "</svg>"
     )
 

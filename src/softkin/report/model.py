@@ -27,8 +27,8 @@ from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure,
 from softkin.metrics.resampling import all_compared
 from softkin.metrics.scopes import Claims
 from softkin.predictions import Predictions
-from softkin.report import curves, data, decisions, matrix, mistakes, sample_rows
-from softkin.report.data import About, Abstention, ClassesOfModel, ModelPage, RiskCoverage, Variant
+from softkin.report import curves, data, decisions, matrix, mistakes, positive, sample_rows
+from softkin.report.data import About, Abstention, Binary, ClassesOfModel, ModelPage, Positive, RiskCoverage, Variant
 
 CLASS_BINS = 15
 MOST_POINTS = 400  # of the risk–coverage curve: more than it has pixels
@@ -158,6 +158,7 @@ def build(
         "abstain": {"target": target, "confidence": abstain_confidence, "asked": abstain is not None},
         "class_bins": CLASS_BINS,
         "pairs": predictions.are_pairs,
+        "binary": _binary(variants[0], predictions, names),
         "metrics": [METRICS[key].described() for key in measured[0]["metrics"]],
         "variants": variants,
         "calibrators": tried,
@@ -296,9 +297,28 @@ def _variant(
         ),
         "abstention": certified,
         "certified": [{"target": rate, "rule": rules[rate]} for rate in AIMS],
+        "positive": _positive(claims, settings, abstain_confidence),
         "classes": _classes(p, y),
         "mistakes": mistakes.most_confident(p, y),
     }
+
+
+def _positive(claims: Claims, settings: Settings, confidence: float) -> Positive | None:
+    """The view of the positive class, for two classes and for pairs."""
+    if claims.are_pairs:
+        return positive.build(claims, settings, confidence)
+    if claims.num_classes != 2:
+        return None
+    return positive.build(positive.claims_of(claims.probabilities, claims.labels), settings, confidence)
+
+
+def _binary(raw: Variant, predictions: Predictions, names: Sequence[str]) -> Binary | None:
+    if raw["positive"] is None:
+        return None
+    negative, true = ("wrong", "right") if predictions.are_pairs else (names[0], names[1])
+    words = positive.in_words(raw["positive"], true, len(predictions))
+    count = int((predictions.known_labels == 1).sum())
+    return {"positive": true, "negative": negative, "positives": count, **words}
 
 
 def shown_metrics(num_classes: int | None = None) -> list[Metric]:

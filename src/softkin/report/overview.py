@@ -8,7 +8,10 @@ from softkin.calibrators import TemperatureScaling, floor_of
 from softkin.calibrators.held_out import cross_fit
 from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import ece_hist, nll
+from softkin.metrics.catalogue import METRICS
+from softkin.metrics.measurement import Settings, measure
 from softkin.predictions import Predictions
+from softkin.report import positive
 from softkin.report.data import AfterScaling, Choice, Overview, OverviewRow
 
 LEAST_GAP = 0.01  # a smaller gap than a point is none that matters, however certain
@@ -67,6 +70,10 @@ def of_models(
 def _row(key: str, model: Predictions, known: Evaluation, n_bins: int, seed: int) -> OverviewRow:
     measured = known["metrics"]
     gap, error = measured["signed_gap"], measured["ece_hist"]
+    if model.num_classes == 2:  # of the probability of the positive class: the winning one hides half of it
+        settings = Settings(n_bins, known["settings"]["confidence"], known["settings"]["resamples"], seed)
+        of = positive.claims_of(model.probabilities, model.known_labels)
+        error = measure(of, [METRICS["ece_hist"]], settings)["ece_hist"].to_dict()
     right, value = from_number(measured["accuracy"]["value"]), from_number(gap["value"])
     chance = error["when_calibrated"]["value"] if "when_calibrated" in error else None
     row: OverviewRow = {
@@ -102,7 +109,7 @@ def scaled(model: Predictions, *, n_bins: int, seed: int) -> AfterScaling | None
         return None
     return {
         "sure": float(p.amax(dim=1).mean()),
-        "error": float(ece_hist(p, y, n_bins=n_bins)),
+        "error": float(ece_hist(p[:, 1], y == 1, n_bins=n_bins) if p.shape[1] == 2 else ece_hist(p, y, n_bins=n_bins)),
         "nll": number(float(nll(p, y))),
         "temperature": number(float(fitted.temperature_)),
     }

@@ -27,6 +27,7 @@ SCRIPTS = (
     "unknown.js",
     "decisions.js",
     "lines.js",
+    "positive.js",
     "table.js",
     "sweep.js",
     "models.js",

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from softkin import evaluation
 from softkin._core import checks
+from softkin._core.names import short_names
 from softkin._io.files import from_number
 from softkin.evaluation import in_memory
 from softkin.evaluation.comparison import aligned, resamples_for
@@ -17,7 +18,7 @@ from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import MeasuredData, Settings
 from softkin.predictions import Predictions
-from softkin.report.comparison import column_data, page, pooled, short_names
+from softkin.report.comparison import column_data, page, pooled
 from softkin.report.data import Agreement, CellData, ClassesOfModels, ComparisonPage, TableRow
 from softkin.report.model import check_evaluated
 from softkin.report.overview import of_models

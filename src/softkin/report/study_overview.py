@@ -331,7 +331,5 @@ def _code(row: Row, data: str) -> str | None:
 
 
 def _seeds(count: int, *, start: bool = True) -> str:
-    words = {1: "one seed", 2: "two seeds", 3: "three seeds", 4: "four seeds", 5: "five seeds"}.get(
-        count, f"{count} seeds"
-    )
+    words = f"{SMALL.get(count, str(count))} seed{'' if count == 1 else 's'}"
     return words.capitalize() if start else words

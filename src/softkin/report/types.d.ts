@@ -19,6 +19,7 @@ interface ModelPage {
   metrics: MetricData[];
   are_probabilities: boolean;
   pairs: boolean;
+  binary: Binary | null;
   class_sizes: number[];
   level: number;
   quantile: number;
@@ -51,6 +52,16 @@ interface MetricData {
   shown: ("evaluate" | "compare" | "select" | "record" | "table" | "wide" | "paper" | "card" | "page")[];
 }
 
+/** The classes of a binary model, and what its first screen says. */
+interface Binary {
+  positive: string;
+  negative: string;
+  positives: number;
+  kind: "over" | "under" | "calibrated";
+  headline: string;
+  detail: string;
+}
+
 /** The error rate that the threshold must keep. */
 interface Target {
   target: number | null;
@@ -74,6 +85,7 @@ interface Variant {
   risk_coverage: RiskCoverage;
   abstention: Abstention | null;
   certified: Certified[];
+  positive: Positive | null;
   classes: ClassesOfModel;
   mistakes: Mistake[];
 }
@@ -150,6 +162,18 @@ interface Rule {
 interface Certified {
   target: number;
   rule: Rule | null;
+}
+
+/** A binary model by the probability of its positive class. */
+interface Positive {
+  cells: Cells;
+  error: MeasuredData;
+  threshold: number[];
+  alarms: number[];
+  caught: number[];
+  auroc: number | null;
+  average_precision: number | null;
+  certified: Certified[];
 }
 
 /** Class by class: the answers, the class's own reliability, its confusions and its surest mistakes. */
@@ -499,6 +523,7 @@ interface PageData {
   metrics: MetricData[];
   are_probabilities: boolean;
   pairs: any;
+  binary: Binary | null;
   class_sizes: number[];
   level: number;
   quantile: number;
