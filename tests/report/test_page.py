@@ -477,16 +477,37 @@ def test_every_chart_has_its_table_and_its_files(page):
     assert page.console() == []
 
 
+def test_a_copied_row_pastes_as_one_row(page):
+    page.run("document.querySelectorAll('details.numbers').forEach((node) => (node.open = true))")
+    page.wait("document.querySelectorAll('#calibrators tr').length > 2")
+    text = page.run(
+        "const row = document.querySelectorAll('#calibrators tr')[1]; getSelection().selectAllChildren(row);"
+        "const kept = new DataTransfer(); document.dispatchEvent(new ClipboardEvent('copy', {clipboardData: kept, bubbles: true, cancelable: true}));"
+        "return kept.getData('text/plain')"
+    )
+    assert "\n" not in text
+    assert text.split("\t")[0] == "As it is"
+    assert len(text.split("\t")) == page.run("return document.querySelectorAll('#calibrators tr')[1].cells.length")
+    one = page.run(
+        "getSelection().selectAllChildren(document.querySelector('#calibrators p')); const kept = new DataTransfer();"
+        "const event = new ClipboardEvent('copy', {clipboardData: kept, bubbles: true, cancelable: true});"
+        "document.dispatchEvent(event); return event.defaultPrevented"
+    )
+    assert one is False  # prose is copied as it is
+
+
 def test_the_address_keeps_the_state(page, path):
+    from selenium.webdriver import Keys
+
     page.choose("variant", 1)
     page.set("bins", 0)
-    page.click("button.disclose")
+    page.driver.find_element("css selector", "button.disclose").send_keys(Keys.ENTER)
     name = page.text("button.disclose")
     page.wait("location.hash.includes('class=')")
     hash_ = page.run("return location.hash")
-    assert sorted(hash_[1:].split("&")) == sorted(
-        ["calibrator=temperature", "bins=5", f"class={name.replace(' ', '%20')}"]
-    )
+    section, *values = hash_[1:].split("&")
+    assert sorted(values) == sorted(["calibrator=temperature", "bins=5", f"class={name.replace(' ', '%20')}"])
+    assert section == "classes"  # where the reader was
     page.driver.get("about:blank")
     page.driver.get(path.resolve().as_uri() + hash_.replace("temperature", "ts"))
     page.wait("performance.getEntriesByName('softkin-complete').length > 0")

@@ -4,12 +4,15 @@ import argparse
 import gc
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin import SoftkinError
 from softkin._core.names import require, short_names
 from softkin._core.workers import ENGINES
 from softkin._io import files
+from softkin._io.files import Assumption
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.inputs import add_input_arguments, reading_options
@@ -179,6 +182,8 @@ def run(arguments: argparse.Namespace) -> None:
     gc.freeze()
     gc.enable()
     settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed", "ordered")}
+    if arguments.report is not None:
+        _announce(arguments)
     models = []
     for path, title in zip(arguments.files, _titles(arguments.files), strict=True):
         model = evaluation.evaluate_file(
@@ -209,6 +214,16 @@ def run(arguments: argparse.Namespace) -> None:
         _wrote(arguments.output, arguments)
     if arguments.report is not None:
         _report(models, compared, unknown, arguments)
+
+
+def _announce(arguments: argparse.Namespace) -> None:
+    """Say before anything is measured that the page will be made from some of the rows."""
+    from softkin.report import sampled
+
+    for path in arguments.files:
+        sentence = sampled.announced(path, **reading_options(arguments))
+        if sentence is not None:
+            warnings.warn(Assumption(sentence), stacklevel=2)
 
 
 def _wrote(path: Path, arguments: argparse.Namespace) -> None:
@@ -244,7 +259,7 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
 
 def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predictions]":
     """Read out-of-distribution samples, and add how well the model's scores detect them."""
-    from softkin import SoftkinError, evaluation
+    from softkin import evaluation
     from softkin.predictions import sets
 
     if model.predictions is None:
@@ -282,20 +297,24 @@ def _report(
     unknown: "list[Predictions]",
     arguments: argparse.Namespace,
 ) -> None:
-    from softkin import SoftkinError, report
+    from softkin import report
+    from softkin.report import sampled
 
-    for model in models:
-        if model.predictions is None:
-            raise SoftkinError(
-                f"--report needs all predictions at once, and {model.name} holds {model.data['num_samples']:,} rows; "
-                "make the page from a random sample of them."
-            )
-    kept = [model.predictions for model in models if model.predictions is not None]
+    population = None
+    kept: list[Predictions] = []
+    if any(model.predictions is None for model in models):
+        population = models[0].data["num_samples"]
+        for path, model in zip(arguments.files, models, strict=True):
+            rows = sampled.drawn(path, population, seed=arguments.seed, **reading_options(arguments))
+            kept.append(replace(rows, name=model.name))
+    else:
+        kept = [model.predictions for model in models if model.predictions is not None]
     settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
     first, count = kept[0], len(kept[0])
     if len(models) > 1:
         known = [model.data for model in models]
-        data: Any = report.build_models(kept, comparisons=compared, evaluated=known, **settings)
+        known_already: dict[str, Any] = {"comparisons": compared, "evaluated": known} if population is None else {}
+        data: Any = report.build_models(kept, population=population, **known_already, **settings)
     else:
         images, texts = arguments.images, arguments.texts
         images = None if images is None else report.attach.images(images, first.sample_ids, count)
@@ -308,17 +327,39 @@ def _report(
             images=images,
             texts=texts,
             unknown=unknown,
-            distances=None if arguments.distances is None else _distances(arguments.distances, first),
+            **_similar(arguments.distances, first),
             asymmetric=True,
             evaluated=models[0].data,
+            population=population,
             **settings,
         )
     for path in report.write(arguments.report, data, force=arguments.force):
         _wrote(path, arguments)
 
 
+def _similar(path: str | None, predictions: "Predictions") -> dict[str, Any]:
+    """The class distances that were named, or those of the class names where these are words."""
+    if path is not None:
+        return {"distances": _distances(path, predictions), "distances_source": Path(path).name}
+    from softkin import distances
+
+    names = predictions.class_names
+    if names is None or predictions.are_pairs or not 3 <= len(names) <= MOST_NAMED:
+        return {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a doubt about the names is reason enough to leave them out
+            found = distances.from_words(names)
+    except (ValueError, UserWarning, OSError, SoftkinError):
+        return {}
+    return {"distances": found, "distances_source": "word vectors of the class names; --distances takes others"}
+
+
+MOST_NAMED = 1000  # classes whose names are looked up without being asked
+
+
 def _distances(path: str, predictions: "Predictions") -> "Tensor":
-    from softkin import SoftkinError, distances
+    from softkin import distances
 
     if predictions.class_names is None:
         raise SoftkinError(

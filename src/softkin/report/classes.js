@@ -87,6 +87,14 @@ function classesSection() {
     },
   });
   addAddress({
+    key: "find",
+    get: () => state.filter || null,
+    set: (text) => {
+      filter.value = text;
+      choose({ filter: text.trim().toLowerCase() });
+    },
+  });
+  addAddress({
     key: "sort",
     get: () => (state.sort === "adds" && !state.rising ? null : `${state.rising ? "" : "-"}${state.sort}`),
     set: (text) => CLASS_COLUMNS.some(({ key }) => key === text.replace(/^-/, "")) && choose({ sort: text.replace(/^-/, ""), rising: !text.startsWith("-") }),

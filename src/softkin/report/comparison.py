@@ -15,7 +15,7 @@ from softkin.report.data import Column, ComparisonPage, Curves, Method, PooledCe
 PARTS = ("overview", "curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
 """The optional parts of the comparison's data; without a part its section of the page is left out"""
 NEEDED = ("name", "methods", "table", "num_samples", "num_classes")
-ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class_names", "subject")
+ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class_names", "subject", "sampled")
 
 
 def page(shown: Mapping[str, Any]) -> ComparisonPage:
@@ -28,6 +28,7 @@ def page(shown: Mapping[str, Any]) -> ComparisonPage:
         "kind": "comparison",
         "softkin": __version__,
         "name": shown["name"],
+        "sampled": shown.get("sampled"),
         "subject": shown.get("subject") or "methods",
         "source": shown.get("source"),
         "notes": list(shown.get("notes") or ()),

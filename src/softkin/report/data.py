@@ -222,6 +222,23 @@ class Target(TypedDict):
     asked: bool
 
 
+class SampledRows(TypedDict):
+    """How many rows the page's charts are made from, drawn at random."""
+
+    rows: int
+    of: int
+
+
+class UnknownSeen(TypedDict):
+    """Samples of none of the classes: their confidence, and how many the certified threshold would answer."""
+
+    name: str
+    num_samples: int
+    count: list[int]
+    """Their winning scores in the 300 cells"""
+    answered: int | None
+
+
 class Page(TypedDict):
     """What every page has."""
 
@@ -260,6 +277,8 @@ class ModelPage(Page):
     rows: ModelRows
     similarity: Similarity | None
     out_of_distribution: list[Unknown]
+    unknown: list[UnknownSeen]
+    sampled: SampledRows | None
     mutual_information: Disagreement | None
     decisions: dict[str, Any] | None
 
@@ -435,6 +454,7 @@ class ComparisonPage(Page):
     """The page of a study's methods, or of several models."""
 
     kind: Literal["comparison"]
+    sampled: SampledRows | None
     subject: Literal["methods", "models"]
     num_samples: int
     bins: list[int]

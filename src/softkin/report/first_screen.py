@@ -12,6 +12,7 @@ from typing import Any
 
 from softkin._io.files import from_number
 from softkin.metrics import intervals
+from softkin.metrics.binning import ReliabilityCurve
 from softkin.report import curves
 from softkin.report.data import Cells
 
@@ -39,6 +40,8 @@ def header(data: Mapping[str, Any]) -> str:
         facts = [*own, *([_count(seeds, "seed")] if seeds else []), *facts]
     elif data.get("source") and data["source"] != data["name"]:
         facts.append(_name(data["source"], 80))
+    if data.get("sampled"):
+        facts.append(f"drawn at random from {data['sampled']['of']:,}")
     return f'<p class="eyebrow">{_name(data["name"], 120)}' + "".join(f"<span>{fact}</span>" for fact in facts) + "</p>"
 
 
@@ -62,8 +65,20 @@ def _of_model(data: Mapping[str, Any]) -> str:
         f"{_doubts(verdict)}"
         f'<h1 id="headline" class="{verdict["kind"]}">{_text(verdict["headline"])}</h1>'
         f'<p class="lead">{_sentence(verdict["detail"])}{_mostly_wrong(raw)}</p>'
+        f"{_sampling(data)}"
         f'<div class="answers">{_trust(data)}{_told_apart(data) or _where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
+    )
+
+
+def _sampling(data: Mapping[str, Any]) -> str:
+    if not data.get("sampled"):
+        return ""
+    rows, of = data["sampled"]["rows"], data["sampled"]["of"]
+    whole = "The numbers of the cards are those of all." if data["kind"] == "model" else "So are the numbers."
+    return (
+        f'<p class="note sampling">Charts, classes, calibrators and thresholds are those of {rows:,} of the {of:,} '
+        f"samples, drawn at random. {whole}</p>"
     )
 
 
@@ -86,26 +101,39 @@ def _trust(data: Mapping[str, Any]) -> str:
 
     binary = data["binary"] if not data["pairs"] else None
 
-    def figure(variant: Mapping[str, Any], name: str) -> str:
+    def parts(variant: Mapping[str, Any]) -> tuple[Cells, str]:
         ece = variant["positive"]["error"] if binary else variant["metrics"]["ece_hist"]
         cells = variant["positive"]["cells"] if binary else variant["prediction"]
-        axis = f"probability of {binary['positive']}" if binary else "confidence"
         chance = f" (chance alone: {_percent(ece['when_calibrated']['value'])})" if "when_calibrated" in ece else ""
-        return (
-            f"<figure>{reliability_svg(cells, n_bins, name, axis)}<figcaption><strong>{_text(name)}</strong>"
-            f" Calibration error (ECE) {_percent(ece['value'])}{chance}</figcaption></figure>"
-        )
+        return cells, f"calibration error (ECE) {_percent(ece['value'])}{chance}"
+
+    def figure(variant: Mapping[str, Any], then: Mapping[str, Any] | None) -> str:
+        axis = f"probability of {binary['positive']}" if binary else "confidence"
+        cells, words = parts(variant)
+        later, after_words = (None, "") if then is None else parts(then)
+        drawn = reliability_svg(cells, n_bins, "As it is", axis, later)
+        line = "" if then is None else f"<strong>◆ After temperature scaling</strong> {after_words}"
+        return f"<figure>{drawn}<figcaption><strong>▮ As it is</strong> {words}{line}</figcaption></figure>"
 
     says = (
         "Each bar shows how often answers with that confidence are right. On the dashed line both are equal."
         if binary is None
         else f"Each bar shows how many samples with that probability are {_name(binary['positive'], 40)}."
     )
-    figures = figure(raw, "As it is") + ("" if after is None else figure(after, "After temperature scaling"))
+    figures = figure(raw, after)
     return (
         '<div class="card answer" id="answer-trust"><h2>Can I trust it?</h2>'
-        f'<div class="two">{figures}</div><p class="note">{says} The hatched part is the gap.</p></div>'
+        f'{figures}<p class="note">{says} The hatched part is the gap.</p></div>'
     )
+
+
+def _drawn_over(curve: ReliabilityCurve, x: Callable[[float], float], y: Callable[[float], float]) -> list[str]:
+    """The line of a calibrator, a diamond for each bin."""
+    bins = zip(curve.count.tolist(), curve.confidence.tolist(), curve.likelihood.tolist(), strict=True)
+    spots = [(x(claimed), y(share)) for count, claimed, share in bins if count >= FEW]
+    line = " ".join(f"{at},{up}" for at, up in spots)
+    diamonds = [f'<path class="after-mark" d="M{at} {round(up - 4, 2)}l4 4l-4 4l-4 -4Z"/>' for at, up in spots]
+    return [f'<polyline class="after-line" points="{line}"/>', *diamonds]
 
 
 def _told_apart(data: Mapping[str, Any]) -> str:
@@ -214,13 +242,17 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
     before, then = (variant["metrics"]["ece_hist"]["value"] for variant in (raw, after))
     moved = after["against_raw"]["ece_hist"]
     action = f"Divide the logits by {temperature:.3f}"
-    if data.get("pairs"):
+    if data["pairs"]:
         action = f"Divide the log-odds of the confidence by {temperature:.3f}"
     elif data["are_probabilities"]:
         action = f"Raise the probabilities to the power {1 / temperature:.3f} and rescale each row to sum to 1"
+    unchanged = "" if data["pairs"] else ", answers unchanged"
     lines = []
     if from_number(moved["high"]) < 0:
-        lines.append(f"<strong>{action}</strong>: calibration error (ECE) {_number_pair(before, then)}, cross-fitted.")
+        lines.append(
+            f"<strong>Fit a temperature ({temperature:.2f})</strong>: calibration error {_number_pair(before, then)}"
+            f"{unchanged}. {action}."
+        )
     elif from_number(moved["low"]) > 0:
         lines.append(
             f"Temperature scaling makes it worse: calibration error (ECE) {_number_pair(before, then)}, cross-fitted."
@@ -272,10 +304,16 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
     rule = certified["rule"]
     if rule is None:
         return [f"No threshold on the confidence keeps {limit}."]
+    unknown = [seen for seen in data["unknown"] if seen["answered"] is not None]
+    beside = "".join(
+        f" Of {seen['num_samples']:,} samples of none of the classes ({_name(seen['name'], 40)}) "
+        f"{_percent(seen['answered'] / seen['num_samples'])} would be answered too."
+        for seen in unknown
+    )
     return [
         f"Or answer only above {100 * rule['threshold']:.1f}\u202f% confidence and pass the rest on: "
         f"{100 * rule['coverage']:.1f}\u202f% are "
-        f'answered, {limit} (<a href="#abstain">curve</a>).'
+        f'answered, {limit} (<a href="#abstain">curve</a>).{beside}'
     ]
 
 
@@ -355,9 +393,12 @@ def _numbers(data: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
     )
 
 
-def reliability_svg(cells: Cells, n_bins: int, name: str, axis: str = "confidence") -> str:
-    """A small reliability diagram, made from the cells; a bin with fewer than 10 scores is a point."""
-    width, height, left, base, top = 196, 190, 30, 158, 10
+def reliability_svg(cells: Cells, n_bins: int, name: str, axis: str = "confidence", after: Cells | None = None) -> str:
+    """A reliability diagram, made from the cells; a bin with fewer than 10 scores is a point.
+
+    With the cells of a calibrator, its curve is drawn over the bars.
+    """
+    width, height, left, base, top = 360, 262, 34, 226, 10
     curve = curves.of_cells(cells, n_bins)
     total = sum(cells["count"])
 
@@ -382,10 +423,11 @@ def reliability_svg(cells: Cells, n_bins: int, name: str, axis: str = "confidenc
             f'<rect class="bar" x="{x0}" width="{span}" y="{y(share)}" height="{round(base - y(share), 2)}"/>'
             f'<rect class="gap {kind}" x="{x0}" width="{span}" y="{y(high)}" height="{round(y(low) - y(high), 2)}"/>'
         )
+    marks += [] if after is None else _drawn_over(curves.of_cells(after, n_bins), x, y)
     ticks = "".join(
         f'<text x="{x(v)}" y="{base + 14}" text-anchor="middle">{100 * v:.0f}</text>'
         f'<text x="{left - 5}" y="{y(v) + 4}" text-anchor="end">{100 * v:.0f}</text>'
-        for v in (0, 0.5, 1)
+        for v in (0, 0.25, 0.5, 0.75, 1)
     )
     label = (
         f"Reliability of {total:,} answers, {name[0].lower()}{name[1:]}: share that comes true by {axis}, in percent"
@@ -437,7 +479,7 @@ def _of_overview(data: Mapping[str, Any]) -> str:
     return (
         f'<section class="hero" id="answers" aria-labelledby="headline">{_all_doubts(data)}'
         f'<h1 id="headline" class="calm-title {seen["kind"]}">{_text(seen["headline"], 400)}</h1>'
-        f'<p class="lead wide">{_sentence(seen["detail"], 900)}</p>'
+        f'<p class="lead wide">{_sentence(seen["detail"], 900)}</p>{_sampling(data)}'
         f'<div class="overview"><div id="overview">{_overview_table(data)}</div>'
         f'<div class="choices">{"".join(map(_choice, seen["choices"]))}</div></div>{told}{source}'
         f"{_table(data)}</section>"

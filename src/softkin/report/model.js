@@ -268,12 +268,57 @@ function mistakesSection() {
     const mistakes = variant().mistakes;
     const high = variant().risk_coverage;
     lead.textContent = mistakes.length ? "Wrong answers, the surest first. Look here for wrong labels and for classes that cannot be told apart." : `Not one of the ${whole(high.answered[high.answered.length - 1])} answers is wrong.`;
-    grid.replaceChildren(...(state.allMistakes ? mistakes : mistakes.slice(0, few)).map((mistake) => sampleCard({ ...data.samples[mistake.row], ...mistake })));
-    more.hidden = mistakes.length <= few;
-    more.textContent = state.allMistakes ? `Show ${few}` : `Show ${mistakes.length}`;
+    // One card for each pair of truth and answer, its surest mistake first.
+    const pairs = new Map();
+    for (const mistake of mistakes) {
+      const key = `${data.samples[mistake.row].label} ${mistake.answer}`;
+      pairs.set(key, [...(pairs.get(key) || []), mistake]);
+    }
+    const groups = [...pairs.values()];
+    grid.replaceChildren(...(state.allMistakes ? groups : groups.slice(0, few)).map(([first, ...others]) => {
+      const node = sampleCard({ ...data.samples[first.row], ...first }), { label } = data.samples[first.row];
+      if (others.length) node.append(el("p", { class: "note" }, haveRows() ? el("button", { type: "button", class: "link listed", click: () => showPair(label, first.answer) }, `and ${others.length} more of the surest like it`) : `and ${others.length} more like it`));
+      return node;
+    }));
+    more.hidden = groups.length <= few;
+    more.textContent = state.allMistakes ? `Show ${few}` : `Show ${groups.length}`;
   });
   return section("mistakes", "Surest mistakes", lead, grid, more);
 }
+
+// The pairs of classes that are confused most, with a few of their samples
+
+const MOST_PAIRS = 5;
+
+function confusedSection() {
+  const list = el("ol", { class: "confused" });
+  watch(["variant"], () => {
+    const counts = new Map();
+    rowsWhere((answer, label) => {
+      if (answer !== label) counts.set(label * data.num_classes + answer, (counts.get(label * data.num_classes + answer) || 0) + 1);
+      return false;
+    });
+    const most = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_PAIRS);
+    list.replaceChildren(
+      ...most.map(([pair, count]) => {
+        const label = Math.floor(pair / data.num_classes), answer = pair % data.num_classes;
+        const rows = rowsWhere((given, truth) => truth === label && given === answer);
+        const shown = rows.filter((row) => data.samples[row] && data.samples[row].image).slice(0, 4);
+        const text = rows.map((row) => data.samples[row] && data.samples[row].text).find(Boolean);
+        return el(
+          "li",
+          { class: "card", "data-pair": `${label} ${answer}` },
+          el("p", {}, el("strong", {}, named(className(label), 40)), " answered as ", el("strong", { class: "over-text" }, named(className(answer), 40))),
+          el("p", { class: "note" }, el("button", { type: "button", class: "link listed", click: () => showPair(label, answer) }, `${whole(count)} of ${whole(data.class_sizes[label])} samples`), `, and ${whole(counts.get(answer * data.num_classes + label) || 0)} the other way`),
+          shown.length ? el("div", { class: "minis" }, shown.map((row) => picture({ ...data.samples[row], id: sampleOf(row).id }, 48))) : null,
+          text && !shown.length ? el("blockquote", { dir: "auto" }, cut(text, 140)) : null,
+        );
+      }),
+    );
+  });
+  return section("confused", "Most confused classes", list);
+}
+addSection("model", { id: "confused", link: "Confused", after: "classes", when: () => haveRows() && data.num_classes > 2 && !data.pairs && data.variants[0].mistakes.length > 2, make: confusedSection });
 
 // What calibrators would do
 

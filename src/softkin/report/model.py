@@ -25,10 +25,20 @@ from softkin.metrics import binning, catalogue
 from softkin.metrics.catalogue import METRICS, Metric
 from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure, measured, statistics
 from softkin.metrics.resampling import all_compared
-from softkin.metrics.scopes import Claims
+from softkin.metrics.scopes import Claims, Pool
 from softkin.predictions import Predictions
 from softkin.report import curves, data, decisions, matrix, mistakes, positive, sample_rows
-from softkin.report.data import About, Abstention, Binary, ClassesOfModel, ModelPage, Positive, RiskCoverage, Variant
+from softkin.report.data import (
+    About,
+    Abstention,
+    Binary,
+    ClassesOfModel,
+    ModelPage,
+    Positive,
+    RiskCoverage,
+    UnknownSeen,
+    Variant,
+)
 
 CLASS_BINS = 15
 MOST_POINTS = 400  # of the risk–coverage curve: more than it has pixels
@@ -58,6 +68,8 @@ def build(
     seed: int = 0,
     progress: bool | None = None,
     evaluated: Evaluation | None = None,
+    population: int | None = None,
+    distances_source: str | None = None,
 ) -> ModelPage:
     """Everything that the page of one model shows; docs/report.md describes each field.
 
@@ -89,6 +101,9 @@ def build(
         progress: Whether to show a bar; by default on a terminal, for work longer than a second.
         evaluated: The result of ``evaluation.evaluate`` for these predictions and settings, if the caller has it
             already. The page shows its numbers.
+        population: How many samples there are, if these are some of them, drawn at random; ``evaluated`` is then that
+            of all.
+        distances_source: Where the distances come from, in a few words.
 
     Returns:
         Plain data (dictionaries, lists, texts, numbers), which ``report.write`` turns into the page.
@@ -97,7 +112,8 @@ def build(
     settings = Settings(checks.count(n_bins, "n_bins"), checks.level(confidence), resamples, seed)
     if evaluated is None:
         evaluated = in_memory.evaluated(predictions, settings)
-    check_evaluated(evaluated, predictions, settings)
+    if population is None:
+        check_evaluated(evaluated, predictions, settings)
     if predictions.votes is not None or predictions.weights is not None:
         raise ValueError("a page has no room for votes and weights yet; `evaluate` without --report measures them.")
     p, k = predictions.probabilities, predictions.num_classes
@@ -115,7 +131,9 @@ def build(
     words = None if texts is None else mistakes.checked_texts(texts, len(p))
     alike = None
     if distances is not None:
-        alike = matrix.encoded(distances, num_classes=k, source=None, alpha=alpha, beta=beta, asymmetric=asymmetric)
+        alike = matrix.encoded(
+            distances, num_classes=k, source=distances_source, alpha=alpha, beta=beta, asymmetric=asymmetric
+        )
         alike["mistakes"] = matrix.near_mistakes(distances, p, y)
     target = suited_target(p, y) if abstain is None else abstain
     tried, calibrated = _calibrated(predictions, candidates, n_bins, seed, progress)
@@ -166,6 +184,8 @@ def build(
         "rows": sample_rows.encoded(shown_rows, y, predictions.sample_ids),
         "similarity": alike,
         "out_of_distribution": [detection.out_of_distribution(predictions, each) for each in unknown],
+        "unknown": [_seen(each, variants[0]) for each in unknown],
+        "sampled": None if population is None else {"rows": len(p), "of": population},
         "mutual_information": evaluated.get("mutual_information"),
         "decisions": decided,
     }
@@ -301,6 +321,16 @@ def _variant(
         "classes": _classes(p, y),
         "mistakes": mistakes.most_confident(p, y),
     }
+
+
+def _seen(unknown: Predictions, raw: Variant) -> UnknownSeen:
+    """How sure the model is of samples of none of its classes, and how many it would answer."""
+    winning = unknown.probabilities.amax(dim=1).to(torch.float64)
+    counts = curves.of_pool(Pool(winning, torch.empty(0, dtype=torch.int64), len(winning), 1))["count"]
+    rule = raw["abstention"]["rule"] if raw["abstention"] is not None else None
+    answered = None if rule is None else int((winning >= rule["threshold"]).sum())
+    return {"name": unknown.name or "unknown samples", "num_samples": len(unknown), "count": counts,
+            "answered": answered}  # fmt: skip
 
 
 def _positive(claims: Claims, settings: Settings, confidence: float) -> Positive | None:

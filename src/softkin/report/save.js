@@ -103,6 +103,42 @@ function csvOf(node) {
   return csvText(rows);
 }
 
+// A row of a table pastes as one row: cells are separated by tabs, and what stands below a number comes behind it.
+const cellWords = (cell) => {
+  const words = [];
+  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) words.push(walk.currentNode.textContent.trim());
+  return words.filter(Boolean).join(" ").replaceAll("\u202f", " ").replaceAll("\u2212", "-");
+};
+addEventListener("copy", (event) => {
+  const selection = getSelection();
+  if (!selection.rangeCount || selection.isCollapsed) return;
+  const range = selection.getRangeAt(0), from = range.commonAncestorContainer;
+  const holder = (from instanceof Element ? from : from.parentElement).closest("table, main, dialog");
+  const rows = holder ? Array.from(holder.querySelectorAll("tr")).filter((row) => selection.containsNode(row, true)) : [];
+  const touched = rows.flatMap((row) => Array.from(row.cells).filter((cell) => selection.containsNode(cell, true)));
+  const outside = holder && holder.tagName !== "TABLE" && !rows.some((row) => row.contains(range.startContainer));
+  if (touched.length < 2 || outside) return; // words of one cell, or of more than tables, are copied as they are
+  const lines = rows.map((row) => Array.from(row.cells).filter((cell) => touched.includes(cell)).map(cellWords).join("\t"));
+  event.clipboardData.setData("text/plain", lines.join("\n"));
+  event.preventDefault();
+});
+
+// A button that copies a whole table, for spreadsheets.
+function copyTable(node) {
+  const button = el("button", { type: "button", class: "take", "data-key": "copy-table", "aria-label": "Copy the table for a spreadsheet" }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(Array.from(node.querySelectorAll("tr"), (row) => Array.from(row.cells, cellWords).join("\t")).join("\n"));
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(node); // a page opened from a file may have no clipboard
+      button.textContent = "Selected";
+    }
+  });
+  return button;
+}
+
 // A chart with its title, note, table and buttons to save it. `drawn` is from chart(); `rows` builds the table.
 function figureOf({ title, note = null, drawn, rows, before = null, after = null, heading = "h3" }) {
   const numbers = asTable("As a table", rows);

@@ -37,6 +37,7 @@ def build_models(
     seed: int = 0,
     comparisons: Sequence[Compared] | None = None,
     evaluated: Sequence[Evaluation] | None = None,
+    population: int | None = None,
 ) -> ComparisonPage:
     """Everything that the page of several models shows; docs/report.md describes each field.
 
@@ -50,6 +51,7 @@ def build_models(
         comparisons: The result of ``evaluation.compare`` for these models, if the caller has it already.
         evaluated: The result of ``evaluation.evaluate`` for each of them, with the same settings, if the caller has
             them already. The page shows their numbers.
+        population: How many samples there are, if these are some of them, drawn at random.
 
     Returns:
         Plain data for ``report.write``, of the same form as ``build_comparison``'s.
@@ -91,6 +93,7 @@ def build_models(
     content = {
         "name": name or f"{len(models)} models compared",
         "subject": "models",
+        "sampled": None if population is None else {"rows": len(first), "of": population},
         "notes": _notes(settings, len(models)),
         "num_samples": len(first),
         "num_classes": first.num_classes,

@@ -154,7 +154,7 @@ function labelBars(s, k) {
       const fill = el("span", { class: "fill other" });
       fill.style.width = `${100 * (label[j] / scale)}%`;
       const who = el("button", { type: "button", class: "link", "data-focus": `label-${j}`, "data-focus-else": "label-title", click: () => choose({ own: j }) }, named(className(j), 26));
-      return el("div", { class: "barline" }, el("span", { class: "who" }, who), el("span", { class: "track" }, fill), el("span", { class: "num", "data-class": j, "data-label": label[j] }, fixed(label[j], 4)));
+      return el("div", { class: "barline" }, el("span", { class: "who", dir: "auto" }, who), el("span", { class: "track" }, fill), el("span", { class: "num", "data-class": j, "data-label": label[j] }, fixed(label[j], 4)));
     };
     const keeps = el("p", { class: "keeps" }, named(className(own), 26), " keeps ", el("strong", { "data-class": own, "data-label": label[own] }, fixed(label[own], 2)), "; the others share ", el("strong", {}, fixed(state.alpha, 2)), ":");
     const axis = el("div", { class: "barline axis-line", "aria-hidden": "true" }, el("span"), el("span", { class: "ends" }, el("span", {}, "0"), el("span", {}, fixed(scale, 4))), el("span"));

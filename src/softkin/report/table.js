@@ -84,7 +84,7 @@ function tableSection() {
     "table",
     "All numbers",
     el("div", { class: "scroll card flush", tabindex: "0", role: "region", "aria-label": `Table of ${data.subject}` }, results),
-    el("div", { class: "under" }, save),
+    el("div", { class: "under" }, save, copyTable(results)),
     el("details", { class: "numbers", open: columns.length <= 12 }, el("summary", {}, "What the columns mean"), el("dl", { class: "meanings" }, meant.flatMap((column) => [el("dt", {}, cut(column.title, 40)), el("dd", {}, `${cut(column.explained, 400)} (${wish(column)})`)]))),
     el("ul", { class: "notes" }, data.notes.map((note) => el("li", { class: "note" }, sentence(cut(note, 600))))),
   );

@@ -33,6 +33,8 @@ interface ModelPage {
   rows: ModelRows;
   similarity: Similarity | null;
   out_of_distribution: Unknown[];
+  unknown: UnknownSeen[];
+  sampled: SampledRows | null;
   mutual_information: Disagreement | null;
   decisions: Record<string, any> | null;
 }
@@ -256,6 +258,20 @@ interface Detection {
   fpr_at_95: Plain;
 }
 
+/** Samples of none of the classes: their confidence, and how many the certified threshold would answer. */
+interface UnknownSeen {
+  name: string;
+  num_samples: number;
+  count: number[];
+  answered: number | null;
+}
+
+/** How many rows the page's charts are made from, drawn at random. */
+interface SampledRows {
+  rows: number;
+  of: number;
+}
+
 /** The mutual information of label and members: its mean, and how well each score detects wrong answers. */
 interface Disagreement {
   mean: Plain;
@@ -272,6 +288,7 @@ interface ComparisonPage {
   num_classes: number;
   class_names: string[];
   kind: "comparison";
+  sampled: SampledRows | null;
   subject: "methods" | "models";
   num_samples: number;
   bins: number[];
@@ -537,6 +554,8 @@ interface PageData {
   rows: any;
   similarity: any;
   out_of_distribution: Unknown[];
+  unknown: UnknownSeen[];
+  sampled: SampledRows | null;
   mutual_information: Disagreement | null;
   decisions: Record<string, any> | null;
   subject: "methods" | "models";
