@@ -11,7 +11,18 @@ from softkin.cli import choices, listing
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.printing import json_text, present, print_data_sets, print_table, say, shown, wrote
+from softkin.cli.printing import (
+    add_report,
+    check_report,
+    json_text,
+    present,
+    print_data_sets,
+    print_table,
+    say,
+    shown,
+    write_report,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from softkin.metrics.catalogue import Metric
@@ -100,6 +111,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     compare.add_argument("--resamples", type=int, default=1000, help="resamples for the intervals (default: 1000)")
     compare.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
     compare.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
+    add_report(compare)
 
     for parser in (fit, compare):
         parser.add_argument(
@@ -115,6 +127,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     if arguments.action == "compare":
+        check_report(arguments)
         if not 0 < arguments.confidence < 1:
             raise ValueError(f"--confidence must be between 0 and 1, got {arguments.confidence:g}.")
         within(arguments.resamples, "--resamples", 100, 1_000_000)
@@ -230,6 +243,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
     )
     present(arguments, result, _print)
+    write_report(arguments, "of_calibrators", result)
 
 
 def _print(result: dict[str, Any]) -> None:

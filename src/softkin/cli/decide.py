@@ -9,7 +9,19 @@ from softkin._io import files
 from softkin.cli import choices, listing
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.printing import json_text, present, print_data_sets, print_table, say, shown, too_wide, wrote
+from softkin.cli.printing import (
+    add_report,
+    check_report,
+    json_text,
+    present,
+    print_data_sets,
+    print_table,
+    say,
+    shown,
+    too_wide,
+    write_report,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from softkin.decisions import Rule
@@ -81,6 +93,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     compare.add_argument("--level", type=float, default=0.95, help="level of the intervals (default: 0.95)")
     compare.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
+    add_report(compare)
 
     for parser in (fit, compare):
         parser.add_argument(
@@ -118,6 +131,7 @@ def check(arguments: argparse.Namespace) -> None:
             "there is no such file."
         )
     if arguments.action == "compare":
+        check_report(arguments)
         if arguments.labels is not None:
             raise ValueError("--labels must be left out: two files cannot share one file of labels.")
         if arguments.rules is not None:
@@ -257,6 +271,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         validation, test, rules, level=arguments.level, costs=sources["costs"], tree=sources["tree"]
     )
     present(arguments, result, _print)
+    write_report(arguments, "of_rules", result)
 
 
 def _print(result: dict[str, Any]) -> None:

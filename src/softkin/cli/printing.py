@@ -10,6 +10,7 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 from softkin._io import files
@@ -174,6 +175,37 @@ def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Cal
         files.write(arguments.output, text.encode())
         if not arguments.json:
             wrote(arguments.output)
+
+
+def add_report(command: Any) -> None:
+    """Add --report to a command that compares."""
+    command.add_argument("--report", type=Path, metavar="PAGE.html", help="write a page of the result")
+
+
+def check_report(arguments: argparse.Namespace) -> None:
+    """Refuse a page that could not be written, before any work is done."""
+    page = arguments.report
+    if page is None:
+        return
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--report must end in .html, got {page}.")
+    beside = page.with_suffix(".json")
+    if arguments.output is not None and beside.resolve() == arguments.output.resolve():
+        raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")
+    files.guard(page, beside, force=arguments.force)
+
+
+def write_report(arguments: argparse.Namespace, build: str, result: Any) -> None:
+    """Write the page of a result, if one was asked for; ``build`` names the function of ``report.results``."""
+    if arguments.report is None:
+        return
+    from softkin import report
+    from softkin.report import results
+
+    page = getattr(results, build)(json.loads(json_text(result)))
+    for path in report.write(arguments.report, page, force=arguments.force):
+        if not arguments.json:
+            wrote(path)
 
 
 def print_data_sets(result: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, measuring
-from softkin.cli.printing import json_text, rows_that_fit, say, shown
+from softkin.cli.printing import add_report, check_report, json_text, rows_that_fit, say, shown, write_report
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,7 +68,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="FILE.safetensors",
         help="file for the suggested similarity, which train --distance, compare --matrix and from_file read",
     )
-    command.add_argument("--force", action="store_true", help="overwrite that file")
+    add_report(command)
+    command.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -87,6 +88,7 @@ def check(arguments: argparse.Namespace) -> None:
     checks.level(arguments.confidence)
     if arguments.output is not None and arguments.output.suffix != ".safetensors":
         raise ValueError(f"--output must end in .safetensors, got {arguments.output}.")
+    check_report(arguments)
     files.refuse_to_overwrite(arguments.output, force=arguments.force)
 
 
@@ -115,6 +117,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(json_text({**result.to_dict(), "sources": words, "left_out": left_out}))
     else:
         _print(result, words, left_out)
+    write_report(arguments, "of_audition", {**result.to_dict(), "sources": words, "left_out": left_out})
     if arguments.output is not None:
         result.save(arguments.output, class_names=classes.class_names, sources=words)
         if not arguments.json:

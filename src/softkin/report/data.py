@@ -27,6 +27,7 @@ __all__ = [
     "MeasuredData",
     "MetricData",
     "ModelPage",
+    "ResultsPage",
     "Unknown",
     "Variant",
     "Verdict",
@@ -497,7 +498,59 @@ class InspectionPage(Page):
     fixes: dict[str, Any]
 
 
-PAGES = (ModelPage, ComparisonPage, InspectionPage)
+class ResultCell(TypedDict, total=False):
+    """A measure with its interval."""
+
+    value: Plain
+    low: Plain
+    high: Plain
+    chance: Plain
+
+
+class LimitShown(TypedDict):
+    """A limit that a number must keep."""
+
+    kind: Literal["max", "min", "within"]
+    value: float
+    percent: bool
+
+
+class ResultRow(TypedDict):
+    """A calibrator, a rule, a source of similarity, or a limit."""
+
+    name: str
+    cells: dict[str, ResultCell]
+    mark: Literal["best", "worse", "kept", "broken"] | None
+    note: str
+    limit: NotRequired[LimitShown]
+    reference: NotRequired[dict[str, Plain]]
+    """By column: what a row is to be compared with"""
+
+
+class ReferenceLine(TypedDict):
+    """A value with which all rows are to be compared."""
+
+    value: float
+    title: str
+
+
+class ResultsPage(Page):
+    """The page of what a command compares."""
+
+    kind: Literal["results"]
+    subject: Literal["calibrators", "rules", "sources", "limits"]
+    headline: str
+    tone: Literal["good", "bad", "plain"]
+    detail: str
+    columns: list[Column]
+    rows: list[ResultRow]
+    chart: list[str]
+    """The columns that are drawn"""
+    lines: dict[str, ReferenceLine]
+    notes: list[str]
+
+
+PAGES = (ModelPage, ComparisonPage, InspectionPage, ResultsPage)
 """All kinds of pages"""
 
 

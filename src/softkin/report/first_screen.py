@@ -27,7 +27,7 @@ _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u202a-\u202e\u2066-\u2
 
 def header(data: Mapping[str, Any]) -> str:
     """The line above the headline: the name, and how many samples and classes there are."""
-    facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if f"num_{what}" in data]
+    facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if data.get(f"num_{what}")]
     if data["kind"] == "model" and data["pairs"]:
         groups = data["num_classes"] - 1
         facts = [
@@ -664,10 +664,38 @@ def _of_similarity(data: Mapping[str, Any]) -> str:
     )
 
 
+def _of_results(data: Mapping[str, Any]) -> str:
+    """What was found, in a sentence; the table for browsers without JavaScript."""
+    heads = "".join(f'<th scope="col">{_text(column["title"])}</th>' for column in data["columns"])
+    rows = "".join(
+        f'<tr><th scope="row">{_name(row["name"], 60)}</th>'
+        + "".join(f"<td>{_plain_cell(column, row)}</td>" for column in data["columns"])
+        + f"<td>{MARKS.get(row['mark'], '')}</td></tr>"
+        for row in data["rows"]
+    )
+    return (
+        '<section class="hero" id="answers" aria-labelledby="headline">'
+        f'<h1 id="headline" class="calm-title {data["tone"]}">{_text(data["headline"])}</h1>'
+        f'<p class="lead wide">{_sentence(data["detail"], 900)}</p>'
+        '<div class="scroll no-script"><table><thead><tr><th scope="col"></th>'
+        f'{heads}<th scope="col"></th></tr></thead><tbody>{rows}</tbody></table></div></section>'
+    )
+
+
+MARKS = {"best": "★ best", "worse": "○ worse", "kept": "✓ kept", "broken": "✗ broken"}
+
+
+def _plain_cell(column: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    cell = row["cells"].get(column["key"])
+    percent = row["limit"]["percent"] if "limit" in row else column.get("percent", False)
+    return "–" if cell is None else _metric_text({**column, "percent": percent}, cell["value"])
+
+
 FIRST_SCREENS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "model": _of_model,
     "comparison": _of_comparison,
     "similarity": _of_similarity,
+    "results": _of_results,
 }
 """The function that draws the first screen without JavaScript, by kind of page; a new kind adds its own"""
 

@@ -33,6 +33,7 @@ SCRIPTS = (
     "models.js",
     "overview.js",
     "comparison.js",
+    "results.js",
     "inspector.js",
     "start.js",
 )

@@ -525,6 +525,58 @@ interface Oddity {
   words: string;
 }
 
+/** The page of what a command compares. */
+interface ResultsPage {
+  format: "softkin report";
+  version: number;
+  softkin: string;
+  name: string;
+  source: string | null;
+  num_classes: number;
+  class_names: string[];
+  kind: "results";
+  subject: "calibrators" | "rules" | "sources" | "limits";
+  headline: string;
+  tone: "good" | "bad" | "plain";
+  detail: string;
+  columns: Column[];
+  rows: ResultRow[];
+  chart: string[];
+  lines: Record<string, ReferenceLine>;
+  notes: string[];
+}
+
+/** A calibrator, a rule, a source of similarity, or a limit. */
+interface ResultRow {
+  name: string;
+  cells: Record<string, ResultCell>;
+  mark: "best" | "worse" | "kept" | "broken" | null;
+  note: string;
+  limit?: LimitShown;
+  reference?: Record<string, Plain>;
+}
+
+/** A measure with its interval. */
+interface ResultCell {
+  value?: Plain;
+  low?: Plain;
+  high?: Plain;
+  chance?: Plain;
+}
+
+/** A limit that a number must keep. */
+interface LimitShown {
+  kind: "max" | "min" | "within";
+  value: number;
+  percent: boolean;
+}
+
+/** A value with which all rows are to be compared. */
+interface ReferenceLine {
+  value: number;
+  title: string;
+}
+
 /** The fields of all pages; of a field that differs from page to page, nothing is known. */
 interface PageData {
   format: "softkin report";
@@ -534,7 +586,7 @@ interface PageData {
   source: string | null;
   num_classes: number;
   class_names: string[];
-  kind: "comparison" | "model" | "similarity";
+  kind: "comparison" | "model" | "results" | "similarity";
   num_samples: number;
   bins: number[];
   metrics: MetricData[];
@@ -558,7 +610,7 @@ interface PageData {
   sampled: SampledRows | null;
   mutual_information: Disagreement | null;
   decisions: Record<string, any> | null;
-  subject: "methods" | "models";
+  subject: "calibrators" | "rules" | "sources" | "limits" | "methods" | "models";
   notes: string[];
   recommendation: string[];
   seeds: number[];
@@ -576,5 +628,11 @@ interface PageData {
   oddities: Oddity[];
   uniform_epsilon: number;
   fixes: Record<string, any>;
+  headline: string;
+  tone: "good" | "bad" | "plain";
+  detail: string;
+  columns: Column[];
+  chart: string[];
+  lines: Record<string, ReferenceLine>;
   [added: string]: any;
 }
