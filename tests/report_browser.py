@@ -84,14 +84,16 @@ class Browser:
         """What an output shows, in full."""
         return float(self.run("return document.querySelector(`output[data-key='${arguments[0]}']`).dataset.value", key))
 
-    def violations(self, modules, part=None):
-        """What axe-core, from a folder of npm's modules, finds serious or critical in the page or a part of it."""
+    def violations(self, modules, part=None, least="serious"):
+        """What axe-core, from a folder of npm's modules, finds in the page or a part of it, of this impact at least."""
+        impacts = ["minor", "moderate", "serious", "critical"]
         self.run((modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
         return self.run(
             "return axe.run(arguments[0] || document, {resultTypes: ['violations']}).then((r) => r.violations"
-            ".filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => [v.id, v.nodes.slice(0, 4).map((n) => "
+            ".filter((v) => arguments[1].includes(v.impact)).map((v) => [v.id, v.nodes.slice(0, 4).map((n) => "
             "n.html.slice(0, 160) + ' ' + (n.any[0] ? n.any[0].message.slice(0, 160) : ''))]))",
             part,
+            impacts[impacts.index(least) :],
         )
 
     def resize(self, width, height, *, mobile=False):

@@ -493,6 +493,8 @@ class InspectionPage(Page):
     merges: list[Any]
     """Each as first group, second group, height"""
     oddities: list[Oddity]
+    closest: list[list[float]]
+    """The most similar pairs, each as class, class, mean similarity of both directions"""
     rows: list[dict[str, float]]
     uniform_epsilon: float
     fixes: dict[str, Any]

@@ -509,7 +509,7 @@ def _overview_table(data: Mapping[str, Any]) -> str:
         for row in group["rows"]
     )
     heads = "".join(
-        f'<th scope="col">{head}</th>' for head in ("", "right", "sure", "calibration error", "chance alone")
+        f'<th scope="col">{head}</th>' for head in ("method", "right", "sure", "calibration error", "chance alone")
     )
     return f'<div class="scroll no-script"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
 
@@ -653,14 +653,21 @@ def _is_worse(cell: Mapping[str, Any]) -> bool:
 
 
 def _of_similarity(data: Mapping[str, Any]) -> str:
-    odd = data["oddities"]
-    headline = "No row looks wrong" if not odd else f"{_count(len(odd), 'row')} to look at"
-    lines = "".join(f"<li>{_sentence(oddity['words'], 400)}</li>" for oddity in odd[:WORST])
-    more = f'<p class="note">{len(odd) - WORST:,} more are below.</p>' if len(odd) > WORST else ""
+    odd, names = data["oddities"], data["class_names"]
+    pairs = [(_name(names[int(a)], 40), _name(names[int(b)], 40), share) for a, b, share in data["closest"]]
+    headline = f"Most alike: {pairs[0][0]} and {pairs[0][1]}" if pairs else "Class similarity"
+    items = "".join(f"<li>{a} and {b} <span class='note'>{_percent(share)}</span></li>" for a, b, share in pairs)
+    look = (
+        f'{_count(len(odd), "row")} of {len(names):,} may be worth <a href="#odd">a look</a>: rows that stand alone, '
+        "or that other sources see otherwise. Most such rows are right."
+        if odd
+        else "No row looks wrong."
+    )
     return (
-        f'<section class="hero" id="answers" aria-labelledby="headline"><h1 id="headline">{headline}</h1>'
-        f'<p class="lead">How alike the classes are: {_text(data["source"] or "a similarity")}.</p>'
-        f"{f'<ul>{lines}</ul>' if lines else ''}{more}</section>"
+        '<section class="hero" id="answers" aria-labelledby="headline">'
+        f'<h1 id="headline" class="calm-title">{headline}</h1>'
+        f'<p class="lead">How alike the classes are: {_text(data["source"] or "a similarity")}. {look}</p>'
+        f'<p class="note">The most similar pairs, by the mean share of both directions:</p><ol>{items}</ol></section>'
     )
 
 
@@ -677,8 +684,8 @@ def _of_results(data: Mapping[str, Any]) -> str:
         '<section class="hero" id="answers" aria-labelledby="headline">'
         f'<h1 id="headline" class="calm-title {data["tone"]}">{_text(data["headline"])}</h1>'
         f'<p class="lead wide">{_sentence(data["detail"], 900)}</p>'
-        '<div class="scroll no-script"><table><thead><tr><th scope="col"></th>'
-        f'{heads}<th scope="col"></th></tr></thead><tbody>{rows}</tbody></table></div></section>'
+        '<div class="scroll no-script"><table><thead><tr><td></td>'
+        f"{heads}<td></td></tr></thead><tbody>{rows}</tbody></table></div></section>"
     )
 
 

@@ -160,7 +160,7 @@ function table(caption, head, rows, attributes) {
       "table",
       attributes,
       el("caption", {}, caption),
-      el("thead", {}, el("tr", {}, head.map((text) => el("th", { scope: "col" }, text)))),
+      el("thead", {}, el("tr", {}, head.map((text) => (text === "" ? el("td") : el("th", { scope: "col" }, text))))),
       el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((cell, place) => el(place ? "td" : "th", place ? {} : { scope: "row" }, cell))))),
     ),
   );

@@ -513,6 +513,7 @@ interface InspectionPage {
   similarity: Similarity;
   merges: any[];
   oddities: Oddity[];
+  closest: number[][];
   rows: Record<string, number>[];
   uniform_epsilon: number;
   fixes: Record<string, any>;
@@ -626,6 +627,7 @@ interface PageData {
   agreement: Agreement | null;
   merges: any[];
   oddities: Oddity[];
+  closest: number[][];
   uniform_epsilon: number;
   fixes: Record<string, any>;
   headline: string;
