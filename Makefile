@@ -24,7 +24,7 @@ check: lint test
 
 # The documentation, strict: build/site/index.html. `python scripts/docs_site.py` runs the gallery's scripts again.
 docs: .venv/dev
-	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 # Wheel and sdist, and the wheel in an empty environment without extras.
 package: .venv/dev

@@ -1,9 +1,9 @@
-"""Bring finished studies into the repository, and write the tables of docs/results.md from them.
+"""Bring finished studies into the repository, and write the tables of docs/results.md and docs/measurements/ from them.
 
 python results/collect.py DATA FOLDER   copies specs, tables and records of a finished suite, without weights
 python results/collect.py               only writes the tables again, from results/records/
 
-In docs/results.md a table stands between <!-- table KIND … --> and <!-- end -->; KIND is a function in TABLES, and what
+On these pages a table stands between <!-- table KIND … --> and <!-- end -->; KIND is a function in TABLES, and what
 follows are its arguments.
 """
 
@@ -24,7 +24,8 @@ from softkin.lab.study import story
 from softkin.lab.study.tabulation import Cell, Row, judged
 
 HERE = Path(__file__).parent
-RECORDS, PAGE = HERE / "records", HERE.parent / "docs" / "results.md"
+DOCS, RECORDS = HERE.parent / "docs", HERE / "records"
+PAGES = (DOCS / "results.md", *sorted((DOCS / "measurements").glob("*.md")))
 COLUMNS = {
     "accuracy": ("accuracy", 100, 1),
     "nll": ("NLL", 1, 3),
@@ -72,6 +73,12 @@ def collect(data: Path, folder: Path) -> None:
 # The tables
 
 STUDIES = {
+    "fair-cifar100": "CIFAR-100 features",
+    "fair-banking77": "banking77",
+    "fair-clinc150": "CLINC150",
+    "fair-digits": "digits",
+    "fair-fashion-mnist": "Fashion-MNIST",
+    "fair-scratch": "CIFAR-100 from scratch",
     "cifar100-features": "CIFAR-100, frozen features",
     "scratch-step-1e-4": "CIFAR-100 from scratch, steps, decay 1e-4",
     "scratch-step-5e-4": "CIFAR-100 from scratch, steps, decay 5e-4",
@@ -85,6 +92,15 @@ STUDIES = {
     "tiny-imagenet": "Tiny-ImageNet from scratch",
 }
 METHODS = {
+    "nn": "neighbours",
+    "learned": "learned",
+    "learned-we": "learned, names as prior",
+    "ps-kd": "PS-KD",
+    "ensemble": "two networks",
+    "kin-head": "kin head",
+    "head": "second head, no kin",
+    "sms": "structured matrix",
+    "ts": "temperature",
     "we": "names",
     "file": "names, GloVe",
     "tree": "WordNet",
@@ -103,7 +119,7 @@ def study_title(study: str) -> str:
     key = next((key for key in STUDIES if study.startswith(key)), study)
     rest = [part for part in study.removeprefix(key).split("-") if part]
     words = {"fixed": "α = 0.1", "tuned": "α of four", "top5": "5 nearest classes"}
-    return ", ".join([STUDIES.get(key, key), *(words.get(part, f"{part} a class") for part in rest)])
+    return ", ".join([STUDIES.get(key, key), *(words.get(part, f"{part} per class") for part in rest)])
 
 
 def method_title(row: dict[str, Any]) -> str:
@@ -215,6 +231,107 @@ def decisions() -> list[dict[str, Any]]:
     return json.loads(path.read_text()) if path.exists() else []
 
 
+FAIR = {
+    "nll": ("NLL", 1, 3),
+    "accuracy": ("accuracy", 100, 1),
+    "ece_hist": ("ECE", 100, 1),
+    "ece_hist_output": ("ECE of the output", 100, 1),
+    "aurc": ("AURC", 100, 2),
+}
+
+
+def fair_table(study: str) -> str:
+    """What each method has more than one-hot followed by a temperature, paired by seed."""
+    rows = rows_of(study)
+    if not rows:
+        return "Not finished yet."
+    lines = []
+    for method, row in rows.items():
+        if method == "ts":
+            continue
+        cells = [
+            difference(row["cells"][key]["values"], rows["ts"]["cells"][key]["values"], factor, digits)
+            if isinstance(row["cells"][key]["value"], int | float)
+            else "∞"
+            for key, (_, factor, digits) in FAIR.items()
+        ]
+        lines.append([method_title(row), *cells])
+    return markdown([study_title(study), *(title for title, _, _ in FAIR.values())], 1, lines)
+
+
+def fair_baselines_table(*studies: str) -> str:
+    """One-hot training in each study: before and after a temperature."""
+    lines = []
+    for study in filter(rows_of, studies):
+        rows = rows_of(study)
+        plain, after = rows["one-hot"]["cells"], rows["ts"]["cells"]
+        gap = f"{100 * plain['signed_gap']['value']:+.1f}".replace("-", "−")
+        values = (f"{cells[key]['value']:.3f}" for cells, key in ((plain, "nll"), (after, "nll")))
+        errors = (f"{100 * cells['ece_hist']['value']:.1f}" for cells in (plain, after))
+        lines.append([study_title(study), f"{100 * plain['accuracy']['value']:.1f}", gap, *values, *errors])
+    heads = ["one-hot training", "accuracy", "gap", "NLL", "after a temperature", "ECE", "after a temperature"]
+    return markdown(heads, 1, lines)
+
+
+def others() -> dict[str, Any]:
+    """What results/others.py measured."""
+    return json.loads((RECORDS / "others.json").read_text())
+
+
+def models_table() -> str:
+    """Language models: what they claim, and what repairs it."""
+    lines = []
+    for row in sorted(others()["language_models"], key=lambda row: -row["gap"][0]):
+        gap, low, high = (f"{100 * value:+.1f}".replace("-", "−") for value in row["gap"])
+        wrong = "–" if row["wrong"] is None else f"{100 * row['wrong']:.1f}"
+        shares = (f"{100 * row[key]:.1f}" for key in ("ece", "ece_ts", "ece_platt", "answered"))
+        lines.append(
+            [
+                row["model"],
+                f"{100 * row['accuracy']:.1f}",
+                f"{gap} ({low} to {high})",
+                f"{row['auroc']:.3f}",
+                *shares,
+                wrong,
+            ]
+        )
+    heads = [
+        "model",
+        "right, %",
+        "gap, points",
+        "AUROC",
+        "ECE, %",
+        "after a temperature",
+        "after Platt",
+        "answered, %",
+        "of these wrong, %",
+    ]
+    return markdown(heads, 1, lines)
+
+
+def networks_table() -> str:
+    """NLL after each calibrator, on networks of other people."""
+    rows = others()["networks"]
+    titles = list(rows[0]["nll"])
+    lines = []
+    for row in rows:
+        means = {title: fmean(values) if None not in values else math.inf for title, values in row["nll"].items()}
+        best = min(means.values())
+        texts = ["∞" if math.isinf(value) else f"{value:.4f}" for value in means.values()]
+        bold = [f"**{text}**" if value == best else text for text, value in zip(texts, means.values(), strict=True)]
+        lines.append([row["network"].rpartition("-")[0], *bold])
+    return markdown(["NLL", *titles], 1, lines)
+
+
+def climbing_table() -> str:
+    """How much smaller the area under risk against coverage is where a network climbs instead of abstaining."""
+    lines = [
+        [row["network"].rpartition("-")[0], *(f"{100 * fmean(values):.1f} %" for values in row["gain"].values())]
+        for row in others()["climbing"]
+    ]
+    return markdown(["gain of climbing", "as given", "after a temperature"], 1, lines)
+
+
 def decisions_table(study: str) -> str:
     """One-hot's mean, and what every other method has more."""
     rows = [row for row in decisions() if row["study"] == study]
@@ -297,6 +414,11 @@ TABLES: dict[str, Callable[..., str]] = {
     "unknown": unknown_table,
     "advice": advice_table,
     "cost": cost_table,
+    "fair": fair_table,
+    "fair-baselines": fair_baselines_table,
+    "models": models_table,
+    "networks": networks_table,
+    "climbing": climbing_table,
 }
 
 
@@ -313,5 +435,5 @@ def with_tables(page: str) -> str:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         collect(*map(Path, sys.argv[1:]))
-    if PAGE.exists():
-        PAGE.write_text(with_tables(PAGE.read_text()))
+    for page in PAGES:
+        page.write_text(with_tables(page.read_text()))

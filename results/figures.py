@@ -1,94 +1,90 @@
-"""Draw docs/figures/results.png and sweeps.svg from results/records/: ``python results/figures.py``."""
+"""Draw docs/figures/forest.svg, decision.svg and sweeps.svg from results/records/: ``python results/figures.py``."""
 
-import json
 from pathlib import Path
 
 from collect import RECORDS, interval, method_title, rows_of, study_title
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from softkin import diagrams
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
-SHOWN = "cifar100-features-100"
-LINES = {"one-hot": "one-hot", "ts": "one-hot, then temperature", "we": "similarity of names"}
-FOREST = (
-    "scratch-step-1e-4",
-    "scratch-cosine-5e-4",
-    "scratch-whole",
-    "cifar100-features-10",
-    "cifar100-features-100",
-    "cifar100-features-400",
-    "banking77",
-    "clinc150",
-    "tiny-imagenet",
-    "fashion-mnist",
-    "digits",
-)
-COMPARED = {"ts": "one-hot, then temperature", "uniform": "uniform smoothing", "we": "similarity of names"}
-LOOKS = ("one-hot", *COMPARED)  # a method looks the same on both sides
 SMALL = 7
+STUDIES = (
+    "fair-cifar100-10", "fair-cifar100-20", "fair-cifar100-50", "fair-cifar100-100", "fair-cifar100-400",
+    "fair-banking77", "fair-clinc150", "fair-digits", "fair-fashion-mnist", "fair-scratch",
+)  # fmt: skip
+ROWS = (
+    "ets", "dir-odir", "sms", "uniform+ts", "we+ts", "tree+ts", "out+ts", "nn+ts", "learned+ts", "learned-we+ts",
+    "mixup+ts", "ps-kd+ts", "ensemble+ts", "head", "kin-head",
+)  # fmt: skip
+KIN = {"we+ts", "tree+ts", "out+ts", "nn+ts", "learned+ts", "learned-we+ts", "kin-head"}
+FARTHEST = 0.2  # nats; what lies beyond is drawn at the edge
 
 
-def reliability(ax: Axes) -> None:
-    """Confidence against accuracy, over all seeds of a study."""
-    curves = json.loads((RECORDS / "curves.json").read_text())[SHOWN]
-    ax.plot([0, 1], [0, 1], color="black", linestyle=(0, (3, 2)), linewidth=0.9)
-    for method, title in LINES.items():
-        bins = [bin_ for bin_ in zip(*curves[method].values(), strict=True) if bin_[2] >= 10]
-        colour, dash, marker = diagrams.series(LOOKS.index(method))
-        error = 100 * rows_of(SHOWN)[method]["cells"]["ece_hist"]["value"]
-        ax.plot(
-            [bin_[0] for bin_ in bins],
-            [bin_[1] for bin_ in bins],
-            color=colour,
-            linestyle=dash,
-            marker=marker,
-            markersize=3.5,
-            linewidth=1.3,
-            label=f"{title}: ECE {error:.1f} %",
-        )
-    ax.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
-    ax.set_xlabel("confidence", fontsize=SMALL + 1)
-    ax.set_ylabel("accuracy", fontsize=SMALL + 1)
-    ax.set_title(study_title(SHOWN), fontsize=SMALL + 1)
-    ax.legend(fontsize=SMALL, loc="upper left", frameon=False)
-    ax.tick_params(labelsize=SMALL)
-
-
-def forest(ax: Axes) -> None:
-    """NLL of each method less one-hot's, with 95 % intervals over seeds; a very wide one runs out of the picture."""
-    means = []
-    studies = [study for study in FOREST if "ts" in rows_of(study)]
-    for place, (method, title) in enumerate(COMPARED.items(), start=1):
-        colour, _, marker = diagrams.series(LOOKS.index(method))
-        for level, study in enumerate(studies):
-            rows = rows_of(study)
-            if method not in rows:
+def forest() -> None:
+    """NLL of each method less that of one-hot followed by a temperature: methods as rows, studies as panels."""
+    studies = [study for study in STUDIES if rows_of(study)]
+    figure = Figure(figsize=(max(6, 1.6 + 1.15 * len(studies)), 3.9), layout="constrained")
+    axes = figure.subplots(1, len(studies), sharey=True, squeeze=False)[0]
+    for ax, study in zip(axes, studies, strict=True):
+        rows = rows_of(study)
+        plain = rows["ts"]["cells"]["nll"]["values"]
+        for level, method in enumerate(ROWS):
+            if method not in rows or rows[method]["cells"]["nll"]["value"] is None:
                 continue
-            mean, half = interval(rows[method]["cells"]["nll"]["values"], rows["one-hot"]["cells"]["nll"]["values"])
-            means.append(mean)
-            ax.errorbar(
-                mean,
-                level + 0.22 * (place - 2),
-                xerr=half if half < 10 else None,
-                color=colour,
-                marker=marker,
-                markersize=3.5,
-                linewidth=1,
-                capsize=2,
-                label=title if level == 0 else None,
-            )
-    gaps = [100 * rows_of(study)["one-hot"]["cells"]["signed_gap"]["value"] for study in studies]
-    words = [f"{gap:+.1f}".replace("-", "−") for gap in gaps]
-    names = [f"{study_title(study)}\ngap {gap}" for study, gap in zip(studies, words, strict=True)]
-    ax.axvline(0, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
-    ax.set_yticks(range(len(studies)), names)
-    ax.invert_yaxis()
-    ax.set_xlim(min(means) - 0.1, max(means) + 0.1)
-    ax.tick_params(labelsize=SMALL)
-    ax.set_xlabel("NLL less that of one-hot (left is better)", fontsize=SMALL + 1)
-    ax.legend(fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1))
+            mean, half = interval(rows[method]["cells"]["nll"]["values"], plain)
+            colour = diagrams.series(2 if method in KIN else 1)[0]
+            look = {"marker": "s" if method in KIN else "o", "color": colour, "markersize": 3.5, "linewidth": 1}
+            ax.errorbar(max(-FARTHEST, min(FARTHEST, mean)), level, xerr=half, capsize=2, **look)
+        ax.axvline(0, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
+        ax.set_xlim(-FARTHEST * 1.1, FARTHEST * 0.6)
+        ax.set_title(study_title(study).replace(", ", "\n"), fontsize=SMALL)
+        ax.tick_params(labelsize=SMALL - 1)
+        ax.grid(axis="y", linewidth=0.3)
+    titles = [
+        method_title({"method": method, "title": method}).removesuffix("+TS").removesuffix("+ts") for method in ROWS
+    ]
+    titles = [{"ets": "ETS", "dir-odir": "Dirichlet", "uniform": "uniform", "mixup": "mixup"}.get(t, t) for t in titles]
+    axes[0].set_yticks(range(len(ROWS)), titles, fontsize=SMALL)
+    axes[0].set_ylim(len(ROWS) - 0.4, -0.6)
+    figure.supxlabel(
+        "NLL less that of one-hot + temperature, nats (left is better); squares: class similarity", fontsize=SMALL
+    )
+    figure.savefig(FIGURES / "forest.svg")
+
+
+BOXES = {
+    "start": (0, 2.0, "Train the usual way.\nFit a temperature\non held-out rows."),
+    "enough": (1, 2.0, "Is that\ngood enough?"),
+    "done": (2, 3.2, "Stop here.\nNothing to retrain."),
+    "held": (2, 2.0, "Many held-out rows\nfor each class?"),
+    "richer": (3, 3.0, "Fit a richer calibrator:\ncalibrate fit chooses"),
+    "few": (3, 1.4, "Frozen features\nand few rows?"),
+    "kin": (4, 2.3, "Learned labels with a prior,\nor a kin head; then\na temperature"),
+    "more": (4, 0.5, "Tune weight decay first;\nthen compare: two networks,\nmixup, PS-KD, learned labels"),
+}
+ARROWS = (
+    ("start", "enough", ""), ("enough", "done", "yes"), ("enough", "held", "no"), ("held", "richer", "yes"),
+    ("held", "few", "no"), ("few", "kin", "yes"), ("few", "more", "no"),
+)  # fmt: skip
+
+
+def decision() -> None:
+    """What to do with a network, from left to right."""
+    figure = Figure(figsize=(10.5, 3.4), layout="constrained")
+    ax = figure.subplots()
+    for start, end, word in ARROWS:
+        (x0, y0, _), (x1, y1, _) = BOXES[start], BOXES[end]
+        arrow = {"arrowstyle": "->", "shrinkA": 32, "shrinkB": 36, "color": "0.35"}
+        ax.annotate("", (2 * x1, y1), (2 * x0, y0), arrowprops=arrow)
+        ax.text(x0 + x1, (y0 + y1) / 2 + 0.12, word, fontsize=SMALL, ha="center", color="0.25")
+    for name, (x, y, text) in BOXES.items():
+        ends = name in ("done", "richer", "kin", "more")
+        look = {"boxstyle": "round,pad=0.5", "facecolor": "#e8f5e9" if ends else "white", "edgecolor": "0.4"}
+        ax.text(2 * x, y, text, fontsize=SMALL + 1, ha="center", va="center", bbox=look)
+    ax.set(xlim=(-0.9, 9.1), ylim=(-0.1, 3.8))
+    ax.axis("off")
+    figure.savefig(FIGURES / "decision.svg")
 
 
 def sweeps() -> None:
@@ -129,12 +125,9 @@ def sweeps() -> None:
 
 
 def main() -> None:
-    """Both figures."""
-    figure = Figure(figsize=(8.4, 3.7), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
-    reliability(left)
-    forest(right)
-    figure.savefig(FIGURES / "results.png", dpi=130)
+    """All figures."""
+    forest()
+    decision()
     if list(RECORDS.glob("sweep-*")):
         sweeps()
 

@@ -9,6 +9,7 @@ the pages are built: browsers draw it themselves, so that a page needs no script
 
 import ast
 import html
+import json
 import os
 import re
 import subprocess
@@ -18,61 +19,97 @@ from typing import Any
 
 import griffe
 from latex2mathml.converter import convert
+from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+SHIM = re.compile(r"https://[^\"]*iframe-worker[^\"]*")
+MEASUREMENTS = {
+    "second_edition": "Studies, second edition",
+    "first_edition": "Studies, first edition",
+    "auto_alpha": "α that tunes itself: measured",
+    "structured": "Structured calibrators: measured",
+    "coverage": "Intervals: how often they hold",
+    "others": "Language models, other networks, climbing",
+}
 NAV: list[tuple[str, list[tuple[str, str]]]] = [
-    ("Start", [("Ten minutes", "index.md"), ("Install", "install.md"), ("Gallery", "gallery.md")]),
     (
-        "Understand",
+        "Start",
         [
-            ("The mathematics", "mathematics.md"),
+            ("Ten minutes with softkin", "index.md"),
+            ("Calibration in five minutes", "five_minutes.md"),
+            ("What do you have?", "kinds.md"),
+            ("Install", "install.md"),
+            ("Questions and answers", "faq.md"),
+            ("Glossary", "glossary.md"),
+        ],
+    ),
+    (
+        "Guides",
+        [
+            ("Evaluating a file of predictions", "evaluation.md"),
+            ("Files", "files.md"),
+            ("The report", "report.md"),
+            ("Labels: how similar classes are", "labels.md"),
+            ("Choosing a similarity", "choosing.md"),
+            ("α that tunes itself", "auto_alpha.md"),
+            ("Methods side by side", "compare.md"),
+            ("Which guarantee means what", "guarantees.md"),
+            ("Frameworks", "frameworks.md"),
+            ("From other libraries, call by call", "migrate.md"),
+        ],
+    ),
+    (
+        "Examples",
+        [
+            ("Gallery", "gallery.md"),
+            ("Evaluate, repair, send", "notebooks/evaluate_repair_send.md"),
+            ("Your own training loop", "notebooks/own_loop.md"),
+            ("Choosing a similarity, step by step", "notebooks/choosing_a_similarity.md"),
+            ("Decisions with guarantees", "notebooks/decisions.md"),
+        ],
+    ),
+    (
+        "Evidence",
+        [
+            ("Results", "results.md"),
+            ("When smoothing helps, and when not", "when.md"),
+            ("Kin where rows are few", "kin.md"),
             ("How to read a reliability diagram", "reading.md"),
             ("Which ECE to quote", "which_ece.md"),
-            ("When smoothing helps, and when not", "when.md"),
-            ("Results", "results.md"),
-            ("Choosing a similarity", "choosing.md"),
-            ("Distances, similarities, labels", "labels.md"),
-            ("α that tunes itself", "auto_alpha.md"),
-            ("Structured calibrators", "structured.md"),
-            ("Guarantees of decisions", "guarantees.md"),
-            ("The bias of every ECE", "bias.md"),
+            ("How much of a calibration error is chance", "bias.md"),
+            ("The mathematics", "mathematics.md"),
+            ("The paper's study, as run here", "paper.md"),
+            ("Measurements", "measurements/index.md"),
+            *((title, f"measurements/{name}.md") for name, title in MEASUREMENTS.items()),
         ],
     ),
     (
-        "Use",
+        "API",
         [
-            ("What do you have?", "kinds.md"),
-            ("Frameworks", "frameworks.md"),
-            ("Files", "files.md"),
-            ("Evaluating", "evaluation.md"),
-            ("The page", "report.md"),
-            ("Methods side by side", "compare.md"),
-            ("Every command", "commands.md"),
-            ("What it costs", "cost.md"),
-            ("Scaling and limits", "limits.md"),
-        ],
-    ),
-    (
-        "Names",
-        [
-            ("Labels and losses", "api/labels.md"),
-            ("Predictions and calibrators", "api/calibration.md"),
             ("Metrics and diagrams", "api/metrics.md"),
-            ("Evaluating and reporting", "api/evaluation.md"),
+            ("Predictions and calibrators", "api/calibration.md"),
+            ("Labels and losses", "api/labels.md"),
             ("Decisions", "api/decisions.md"),
+            ("Evaluating and reporting", "api/evaluation.md"),
+            ("Frameworks in the API", "api/frameworks.md"),
             ("Data, networks, training", "api/training.md"),
             ("Studies and the paper", "api/studies.md"),
-            ("Frameworks", "api/frameworks.md"),
+            ("Every command", "commands.md"),
+            ("Environment variables and exit codes", "environment.md"),
         ],
     ),
     (
         "About",
         [
-            ("The paper's study", "paper.md"),
             ("Beside other tools", "tools.md"),
+            ("What it costs", "cost.md"),
+            ("Limits: how large things may be", "limits.md"),
+            ("Architecture", "architecture.md"),
             ("Dependencies", "dependencies.md"),
             ("How to cite", "cite.md"),
+            ("Words we use", "style.md"),
         ],
     ),
 ]
@@ -95,19 +132,57 @@ GALLERY = (
 
 
 def on_config(config: Any) -> Any:
-    """Pages in the order above; those that are not there are left out, and others that are come last."""
-    listed = [path for _, pages in NAV for _, path in pages]
-    nav: list[Any] = [
-        {section: [{title: path} for title, path in pages if (DOCS / path).is_file()]} for section, pages in NAV
+    """Pages in the order above; those that are not there are left out. Other pages are reached by links."""
+    notebooks = {f"notebooks/{path.stem}.md" for path in NOTEBOOKS}
+    config["nav"] = [
+        {section: [{title: path} for title, path in pages if (DOCS / path).is_file() or path in notebooks]}
+        for section, pages in NAV
     ]
-    more = sorted(path.name for path in DOCS.glob("*.md") if path.name not in listed)
-    config["nav"] = nav + ([{"More": more}] if more else [])
     return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Notebooks become pages, with the output that they were saved with."""
+    for path in NOTEBOOKS:
+        name = f"notebooks/{path.stem}.md"
+        if (DOCS / "notebooks" / path.name).is_file() and files.get_file_from_path(name) is None:
+            files.append(File.generated(config, name, content=page_of(json.loads(path.read_text(encoding="utf-8")))))
+    return files
+
+
+def page_of(notebook: dict[str, Any]) -> str:
+    """A saved notebook as Markdown: text, code, and what the code printed or drew."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            data = output.get("data", {})
+            if "image/png" in data:
+                parts.append(f"![What the code draws](data:image/png;base64,{''.join(data['image/png']).strip()})")
+            elif "text/html" in data:
+                parts.append("".join(data["text/html"]))
+            elif text := "".join(output.get("text", data.get("text/plain", ""))):
+                parts.append(f"```text\n{text.rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Links to files of the repository that are no pages become plain words; text is as GitHub shows it."""
     return re.sub(r"\[([^\]]+)\]\(\.\./([^)#]+)(#[^)]*)?\)", r"\1 (`\2` in the repository)", markdown)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Search from a disk needs a script that the theme would load from elsewhere: ours instead."""
+    return SHIM.sub("../" * page.url.count("/") + "search_from_disk.js", output)
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """The same on the page that is shown for a wrong address."""
+    return SHIM.sub("/search_from_disk.js", output_content)
 
 
 def on_page_content(content: str, **_: Any) -> str:
@@ -121,12 +196,13 @@ def on_page_content(content: str, **_: Any) -> str:
 
 
 class RestMath(griffe.Extension):  # type: ignore[misc]
-    """``.. math::`` and ``:math:`` of docstrings in the notation that Markdown knows."""
+    """``.. math::`` and ``:math:`` of docstrings in the notation that Markdown knows, and their examples as code."""
 
     def on_instance(self, *, obj: Any, **_: Any) -> None:
         """Change an object's docstring."""
         if obj.docstring:
-            obj.docstring.value = as_markdown(obj.docstring.value)
+            text = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.MULTILINE)  # the section's name
+            obj.docstring.value = as_markdown(text)
 
 
 def as_markdown(text: str) -> str:

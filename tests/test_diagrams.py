@@ -180,6 +180,18 @@ def test_class_calibration(two_models):
     assert shown[0].startswith(worst.replace("$", r"\$")[:20])
 
 
+def test_learned_similarity_has_a_line_for_each_pair_of_the_last_epoch():
+    epochs = [[(0, 1, 0.2), (2, 3, 0.1)], [(1, 0, 0.3), (4, 2, 0.2)], [(4, 2, 0.5), (0, 1, 0.4)]]
+    figure = diagrams.learned_similarity([{"similar": pairs} for pairs in epochs], class_names=list("abcde"), most=2)
+    lines = {line.get_label(): line.get_ydata() for line in figure.axes[0].get_lines()}
+    assert list(lines) == ["e → c", "a → b"]
+    np.testing.assert_array_equal(lines["a → b"], [0.2, 0.3, 0.4])
+    np.testing.assert_array_equal(lines["e → c"], [np.nan, 0.2, 0.5])  # not among the first epoch's
+    drawn(diagrams.learned_similarity(epochs))
+    with pytest.raises(ValueError, match="at least one epoch"):
+        diagrams.learned_similarity([])
+
+
 def test_similarity_heatmap_orders_alike_classes_together():
     groups = np.array([0, 1, 2] * 4)
     D = np.where(groups[:, None] == groups, 1.0, 5.0) + np.random.default_rng(0).random((12, 12)) * 0.01

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import framework_process
 from softkin import calibrators, metrics
 from softkin.lightning import CalibrationCallback
+from softkin.losses import ClassSimilarityLoss
 
 pytestmark = [
     pytest.mark.slow,
@@ -83,3 +84,31 @@ def test_a_validation_step_that_returns_no_logits_costs_one_more_call(tmp_path):
     assert "alpha" not in callback.history[-1]
     with pytest.raises(TypeError, match="CalibrationCallback needs logits and labels"):
         trainer.validate(network, DataLoader(inputs, batch_size=16), verbose=False)
+
+
+def test_learned_labels_turn_over_after_each_training_epoch(tmp_path):
+    network, inputs, labels = framework_process.module(alpha=None), *framework_process.data()
+    network.loss_fn = ClassSimilarityLoss.learned(4)
+    seen = []
+    shared_step = network.training_step
+
+    def training_step(batch, batch_idx):
+        seen.append(network.loss_fn.soft_labels.clone())
+        return shared_step(batch, batch_idx)
+
+    network.training_step = training_step
+    callback = CalibrationCallback(temperature=False)
+    trainer = Trainer(
+        accelerator="cpu", max_epochs=3, logger=[CSVLogger(tmp_path, name="csv")], callbacks=[callback],
+        enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False, default_root_dir=tmp_path,
+    )  # fmt: skip
+    loader = DataLoader(TensorDataset(inputs, labels), batch_size=16)
+    trainer.fit(network, loader, loader)
+    steps = len(seen) // 3
+    assert all(torch.equal(one, seen[0]) for one in seen[:steps])
+    assert not torch.equal(seen[steps], seen[0])
+    assert not torch.equal(seen[2 * steps], seen[steps])
+    assert int(network.loss_fn.turned) == 3
+    assert len(callback.similar) == 3
+    assert callback.similar[-1] == network.loss_fn.pairs()
+    assert list((tmp_path / "csv").rglob("val-similar-*.png"))

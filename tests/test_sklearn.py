@@ -333,3 +333,24 @@ def test_a_class_that_a_fold_lacks_gets_the_same_probability_in_any_batch():
     alone = np.concatenate([fitted.predict_proba(X[i : i + 1]) for i in range(20)])
     among_others = fitted.predict_proba(np.concatenate([X[:20], 30 * X[50:60]]))[:20]
     assert np.allclose(alone, among_others, atol=1e-12)
+
+
+@pytest.mark.parametrize("cv", [3, "prefit"])
+def test_a_head_reads_the_rows_as_features(cv):
+    X, y = load_digits(return_X_y=True)
+    rows, others, rest = slice(0, 200), slice(200, 500), slice(500, None)
+    inner = LogisticRegression(max_iter=200, C=1e-5)
+    fitted_on = others if cv == "prefit" else rows
+    inner = inner.fit(X[rows], y[rows]) if cv == "prefit" else inner
+    head = CalibratedClassifier(inner, method=calibrators.KinHead(), cv=cv).fit(X[fitted_on], y[fitted_on])
+    scaled = CalibratedClassifier(inner, method="temperature", cv=cv).fit(X[fitted_on], y[fitted_on])
+    assert isinstance(head.calibrator_, calibrators.KinHead)
+    assert not head.calibrator_.is_temperature
+    ours, theirs = (metrics.nll(one.predict_proba(X[rest]), y[rest]) for one in (head, scaled))
+    assert ours < theirs - 0.05
+    if cv == "prefit":
+        by_hand = calibrators.KinHead().fit(inner.decision_function(X[others]), y[others], features=X[others])
+        expected = by_hand.predict_proba(inner.decision_function(X[rest]), features=X[rest])
+        np.testing.assert_allclose(head.predict_proba(X[rest]), expected)
+    with pytest.raises(ValueError, match="takes features; use it in CalibratedClassifier"):
+        ScoreCalibrator(calibrators.KinHead()).fit(inner.fit(X[rows], y[rows]).decision_function(X[rows]), y[rows])

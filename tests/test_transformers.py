@@ -105,6 +105,24 @@ def test_a_bert_learns_intents_and_its_evaluation_is_not_smoothed(intents, tmp_p
         assert float(both(SimpleNamespace(logits=logits), batch["labels"])) == pytest.approx(smooth)
 
 
+def test_learned_labels_turn_over_when_a_training_goes_on(intents, tmp_path):
+    names, vocabulary, train, validation = intents
+    model = network(names, vocabulary)
+    loss = TrainerLoss.learned(model, alpha=0.3, evaluation="smooth")
+    few, rest = (torch.utils.data.Subset(part, range(600)) for part in (train, validation))
+    work = trainer(model, tmp_path, few, rest, loss, num_train_epochs=3, per_device_train_batch_size=100,
+                   per_device_eval_batch_size=300, eval_strategy="epoch")  # fmt: skip
+    work.train()
+    assert int(loss.loss_fn.turned) == 2  # not after the last epoch, which no training follows
+    assert int(loss.loss_fn.calls) == 6  # the last epoch's batches: evaluated rows teach nothing
+    loss.loss_fn.end_epoch()
+    steps = TrainerLoss.learned(model, steps=3)
+    work = trainer(network(names, vocabulary), tmp_path, few, rest, steps, num_train_epochs=1,
+                   per_device_train_batch_size=100)  # fmt: skip
+    work.train()
+    assert int(steps.loss_fn.turned) == 2
+
+
 def test_alpha_moves_after_each_evaluation_that_a_training_follows(intents, tmp_path):
     names, vocabulary, train, validation = intents
     model = network(names, vocabulary)

@@ -133,11 +133,13 @@ def shared(folder, method):
     swag = train(None, training.Method("swag", passes=2, swa_share=0.5), epochs=4, batch_norm=False, device=device)
     moments = ranks.gather([float(swag.model.mean.double().sum()), float(swag.model.squares.double().sum())])
     distance = train(None, training.Method("distance"), epochs=2, device=device)  # all weights must get a gradient
+    own = train(None, "ps-kd", epochs=4, batch_norm=False, device=device)  # each process has half of what was said
     resumed = stopped_and_resumed(folder, device) if folder is not None else {}
     rank, _ = ranks.world()
     alphas = ranks.gather([entry["alpha"] for entry in auto.history])
     actual = {"steps": steps, "rank": rank, "with_norm": with_norm.record, "alphas": alphas, **resumed}
     actual |= {"moments": moments, "distance": distance.history[-1]["loss"]}
+    actual["own outputs"] = [entry["loss"] for entry in own.history]
     return actual | outcome(trained)
 
 

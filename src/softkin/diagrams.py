@@ -381,6 +381,53 @@ def similarity_heatmap(
     return figure
 
 
+@_with_own_settings
+def learned_similarity(
+    history: "Sequence[Mapping[str, Any] | Sequence[tuple[int, int, float]]]",
+    *,
+    class_names: Sequence[str] | None = None,
+    most: int = 8,
+    ax: "Axes | None" = None,
+) -> "Figure":
+    """What the network came to find similar, epoch by epoch: a line for each of the most similar pairs of classes.
+
+    The pairs are those of the last epoch. A line is broken where its pair was not among those listed.
+
+    Args:
+        history: For each epoch the pairs (a, b, share) of ``LearnedSimilarityLoss.pairs()``, or the history of a
+            training, whose entries hold them as ``similar``.
+        class_names: The names of the classes; by default their numbers.
+        most: The number of pairs.
+        ax: Draw here instead of on a new figure.
+    """
+    epochs = [entry["similar"] if isinstance(entry, Mapping) else entry for entry in history]
+    if not epochs or not epochs[-1]:
+        raise ValueError("`history` must hold at least one epoch with pairs of similar classes.")
+    shares = [{frozenset((int(a), int(b))): float(share) for a, b, share in pairs} for pairs in epochs]
+    figure, ax = _canvas(ax, (4.6, 2.6))
+    for place, (a, b, _) in enumerate(epochs[-1][: checks.count(most, "most")]):
+        colour, dash, marker = series(place)
+        line = [one.get(frozenset((int(a), int(b))), np.nan) for one in shares]
+        names = [str(k) if class_names is None else _short(class_names[int(k)], 16) for k in (a, b)]
+        ax.plot(
+            range(1, len(line) + 1),
+            line,
+            color=colour,
+            linestyle=dash,
+            marker=marker,
+            markersize=2.5,
+            markevery=max(1, len(line) // 10),
+            linewidth=1,
+            label=" → ".join(names),
+        )
+    ax.set_ylim(bottom=0)
+    ax.set_xlim(1, max(2, len(epochs)))
+    ax.locator_params(axis="x", integer=True)
+    _words(ax, "epoch", "share of what the labels\ngive to other classes", None, legend=False)
+    ax.legend(fontsize=SMALL, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=2.6)
+    return figure
+
+
 def clustered(s: Tensor) -> list[int]:
     """The classes of a (K, K) similarity in an order that puts similar ones side by side."""
     from scipy.cluster.hierarchy import leaves_list, linkage

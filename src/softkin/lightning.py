@@ -21,7 +21,7 @@ from torch import Tensor
 
 from softkin import calibrators, diagrams, trackers
 from softkin._core import checks, ranks
-from softkin.losses import SoftLabelCrossEntropy
+from softkin.losses import LearnedSimilarityLoss, SoftLabelCrossEntropy
 from softkin.metrics.measurement import VALUES, measure
 from softkin.metrics.scopes import Claims
 
@@ -40,7 +40,9 @@ class CalibrationCallback(Callback):  # type: ignore[misc]
 
     After each validation it logs ``accuracy``, ``nll``, ``ece_hist`` (of the prediction) and ``ece_hist_output`` below
     ``prefix``, passes the reliability diagram to every logger that accepts figures, and adjusts each loss of the module
-    that has ``alpha="auto"``. After the training it fits a temperature on the logits of the last validation.
+    that has ``alpha="auto"``. After each training epoch it calls ``end_epoch`` of each loss that learns its labels
+    (``ClassSimilarityLoss.learned``), and passes a picture of what the network finds similar to the loggers. After the
+    training it fits a temperature on the logits of the last validation.
 
     Logits are those that ``validation_step`` returns as ``{"logits": …}``; if it returns none, the module is called
     once more on the batch's inputs. Labels are ``{"labels": …}`` of its result, or the second element of the batch.
@@ -51,12 +53,14 @@ class CalibrationCallback(Callback):  # type: ignore[misc]
     Args:
         prefix: The prefix of the metrics' names.
         n_bins: The number of bins of the errors and of the diagram.
-        figure: Whether to draw the reliability diagram.
+        figure: Whether to draw the reliability diagram, and what a network learns to find similar.
         temperature: Whether to fit a temperature after the training.
         folder: The folder for the fitted calibrator (``calibrators.load`` reads it).
 
     Attributes:
         history: The metrics of each validation, as Python floats.
+        similar: For each training epoch, the pairs of classes that the network finds most similar, if labels are
+            learned: (a, b, share) as from ``LearnedSimilarityLoss.pairs``.
         calibrator_: The fitted ``TemperatureScaling``.
     """
 
@@ -74,9 +78,23 @@ class CalibrationCallback(Callback):  # type: ignore[misc]
         self.n_bins = checks.count(n_bins, "n_bins")
         self.folder = folder
         self.history: list[dict[str, float]] = []
+        self.similar: list[list[tuple[int, int, float]]] = []
         self.calibrator_: calibrators.TemperatureScaling | None = None
         self._rows: dict[int, list[tuple[Any, Any]]] = {}
         self._last: tuple[Tensor, Tensor] | None = None
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Turn over labels that are learned. Collective: Lightning calls it on every rank."""
+        learning = [module for module in pl_module.modules() if isinstance(module, LearnedSimilarityLoss)]
+        for loss in learning:
+            if loss.steps is None:
+                loss.end_epoch()
+        if learning:
+            self.similar.append(learning[0].pairs())
+        if learning and self.figure and trainer.is_global_zero:
+            drawn = diagrams.learned_similarity(self.similar)
+            for logger in trainer.loggers:
+                trackers.log_figure(drawn, logger, f"{self.prefix}similar", step=trainer.global_step)
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Forget the last validation."""

@@ -63,6 +63,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     Args:
         estimator: A classifier or pipeline with ``decision_function`` or ``predict_proba``. None: logistic regression.
         method: "best" chooses by cross-fitting (``calibrators.fit_best``); or a calibrator's name, or a calibrator.
+            ``calibrators.KinHead`` gets the rows as its features.
         cv: Number of folds, a splitter, or "prefit": the estimator is fitted already, and ``fit`` takes rows that it
             was not trained on.
         ensemble: Whether the classifiers of the folds predict together.
@@ -124,7 +125,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             left_out = ~np.isnan(scores).all(axis=1)
             scores, codes = scores[left_out], codes[left_out]
             weights = None if weights is None else weights[left_out]
-        self.calibrator_ = _fitted(self.method, scores, codes, kind, weights)
+            X = _safe_indexing(X, np.flatnonzero(left_out)) if getattr(self.method, "takes_features", False) else X
+        self.calibrator_ = _fitted(self.method, scores, codes, kind, weights, X)
         for attribute in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimators_[0], attribute):
                 setattr(self, attribute, getattr(self.estimators_[0], attribute))
@@ -205,7 +207,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         total: Any = 0
         for estimator in self.estimators_:
             scores, kind = _scores(estimator, X, self.classes_)
-            total = total + _applied(self.calibrator_, scores, kind)
+            total = total + _applied(self.calibrator_, scores, kind, X)
         return np.asarray(total / len(self.estimators_))
 
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
@@ -288,8 +290,9 @@ def _fitted(
     codes: NDArray[Any],
     kind: _Kind,
     weights: NDArray[Any] | None = None,
+    X: Any = None,
 ) -> Calibrator:
-    """A fitted copy of the calibrator; its ``floor_`` replaces probabilities of 0."""
+    """A fitted copy of the calibrator; its ``floor_`` replaces probabilities of 0, and ``X`` are the features."""
     from_probabilities = kind == "probabilities"
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*probabilities are exactly 0")  # normal for forests
@@ -307,12 +310,25 @@ def _fitted(
             chosen = REGISTRY[REGISTRY.canonical(method, "method", also="best")]()
         if weights is not None and not chosen.takes_weights:
             warnings.warn(f"{type(chosen).__name__} takes no weights: it is fitted to all rows alike.", stacklevel=3)
-            scores, codes, weights = scores[weights > 0], codes[weights > 0], None
-        return chosen.fit(scores, codes, from_probabilities=from_probabilities, sample_weight=weights)
+            counted = np.flatnonzero(weights > 0)
+            X = _safe_indexing(X, counted) if chosen.takes_features else X
+            scores, codes, weights = scores[counted], codes[counted], None
+        beside = _features(chosen, X)
+        return chosen.fit(scores, codes, from_probabilities=from_probabilities, sample_weight=weights, **beside)
 
 
-def _applied(calibrator: Calibrator, scores: NDArray[Any], kind: _Kind) -> NDArray[Any]:
-    p = calibrator.predict_proba(scores.astype(np.float64), from_probabilities=kind == "probabilities")
+def _features(calibrator: Calibrator, X: Any) -> dict[str, Any]:
+    """The rows as features, for a calibrator that takes features."""
+    if not calibrator.takes_features:
+        return {}
+    if X is None:
+        raise ValueError(f"{type(calibrator).__name__} takes features; use it in CalibratedClassifier, which has them.")
+    return {"features": np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)}
+
+
+def _applied(calibrator: Calibrator, scores: NDArray[Any], kind: _Kind, X: Any = None) -> NDArray[Any]:
+    beside = _features(calibrator, X)
+    p = calibrator.predict_proba(scores.astype(np.float64), from_probabilities=kind == "probabilities", **beside)
     return np.asarray(p)
 
 

@@ -42,7 +42,8 @@ class TrainerLoss:
     (``num_items_in_batch``), and the gradients are those of one large batch.
 
     A loss with ``alpha="auto"`` adjusts α by the evaluated rows when the training goes on after an evaluation:
-    set ``eval_strategy="epoch"``. A checkpoint of ``Trainer`` holds the model only; to resume, keep
+    set ``eval_strategy="epoch"``. So does a loss that learns its labels turn over (``TrainerLoss.learned``), unless it
+    has ``steps``; evaluated rows teach it nothing. A checkpoint of ``Trainer`` holds the model only; to resume, keep
     ``loss_fn.state_dict()`` yourself.
 
     Args:
@@ -55,12 +56,20 @@ class TrainerLoss:
         checks.option(evaluation, "evaluation", ("nll", "smooth"))
         self.evaluation = evaluation
         self._evaluated: list[tuple[Tensor, Tensor]] = []
+        self._turns = isinstance(loss_fn, losses.LearnedSimilarityLoss) and loss_fn.steps is None
+        self._due = False
 
     @classmethod
     def from_model(cls, model: Any, *, evaluation: Literal["nll", "smooth"] = "nll", **options: Any) -> Self:
         """``ClassSimilarityLoss.from_names`` with the names in ``model.config.id2label``, and its ``options``."""
         names = [_words(name) for name in class_names(model)]
         return cls(losses.ClassSimilarityLoss.from_names(names, **options), evaluation=evaluation)
+
+    @classmethod
+    def learned(cls, model: Any, *, evaluation: Literal["nll", "smooth"] = "nll", **options: Any) -> Self:
+        """``ClassSimilarityLoss.learned`` for the classes of ``model.config.num_labels``, and its ``options``."""
+        count = int(getattr(model, "config", model).num_labels)
+        return cls(losses.ClassSimilarityLoss.learned(count, **options), evaluation=evaluation)
 
     def __call__(self, outputs: Any, labels: Tensor, num_items_in_batch: Tensor | float | None = None) -> Tensor:
         """The loss of a model's output, an object or mapping with ``logits``."""
@@ -70,10 +79,22 @@ class TrainerLoss:
         self.loss_fn.to(logits.device)
         if self.loss_fn.moves_alpha:
             self._move_alpha(logits, labels)
+        self.loss_fn.train(torch.is_grad_enabled())
+        if self._turns:
+            self._turn_over()
         if torch.is_grad_enabled() or self.evaluation == "smooth":
             loss: Tensor = self.loss_fn(logits, labels, num_items_in_batch)
             return loss
         return F.cross_entropy(logits.float(), labels, ignore_index=self.loss_fn.ignore_index)
+
+    def _turn_over(self) -> None:
+        """Turn over learned labels when the training goes on after an evaluation. Collective."""
+        if not torch.is_grad_enabled():
+            self._due = True
+        elif self._due:
+            self._due = False
+            assert isinstance(self.loss_fn, losses.LearnedSimilarityLoss)
+            self.loss_fn.end_epoch()
 
     def _move_alpha(self, logits: Tensor, labels: Tensor) -> None:
         """Keep the rows of an evaluation, and move α by them when the training goes on. Collective."""

@@ -10,7 +10,7 @@ import torch
 
 import command_line
 from places import ROOT
-from softkin import calibrators, cli, metrics
+from softkin import calibrators, cli, distances, metrics, predictions, similarity
 from softkin.predictions import Predictions, reading
 
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
@@ -240,3 +240,71 @@ def test_errors_are_one_sentence(capsys, tmp_path, arguments, code, words):
     assert words in errors
     assert "Traceback" not in errors
     assert not (tmp_path / "out").exists()
+
+
+def with_features(folder, *, classes=("a", "b", "c")):
+    """Held-out and test predictions of a poor network, with features that know more, and training rows."""
+    generator = np.random.default_rng(0)
+    centres = 2 * generator.normal(size=(len(classes), 4))
+    made = {}
+    for part, count in (("train", 30), ("validation", 200), ("test", 300)):
+        labels = np.arange(count) % len(classes)
+        x = centres[labels] + generator.normal(size=(count, 4))
+        z = x[:, :2] @ centres[:, :2].T
+        np.savez(folder / f"{part}.npz", logits=z, labels=labels, class_names=classes)
+        np.savez(folder / f"{part}-features.npz", features=x, labels=labels)
+        made[part] = x, z, labels
+    return made
+
+
+def test_a_head_is_fitted_and_applied_with_features(capsys, tmp_path):
+    made = with_features(tmp_path)
+    D = distances.from_order(3)
+    distances.save(tmp_path / "order.safetensors", D, class_names=list("abc"), source="order")
+    code, output, errors = run(
+        capsys, "fit", tmp_path / "validation.npz", "--method", "kin-head", "--features",
+        tmp_path / "validation-features.npz", "--train", tmp_path / "train-features.npz", "--similarity",
+        tmp_path / "order.safetensors", "--output", tmp_path / "cal",
+    )  # fmt: skip
+    assert (code, errors) == (0, "")
+    assert "KinHead on 200 samples of 3 classes" in output
+    (x, z, y), (own, _, own_y), (xt, zt, _) = made["validation"], made["train"], made["test"]
+    head = calibrators.KinHead(similarity.from_distances(D)).fit(
+        z, y, features=x, train_features=own, train_labels=own_y
+    )
+    code, output, errors = run(
+        capsys, "apply", tmp_path / "cal", tmp_path / "test.npz", "--features", tmp_path / "test-features.npz",
+        "--output", tmp_path / "out.npz",
+    )  # fmt: skip
+    assert (code, errors) == (0, "")
+    assert "KinHead, fitted on 200 samples, applied to 300" in output
+    np.testing.assert_allclose(
+        predictions.load(tmp_path / "out.npz").probabilities, head.predict_proba(zt, features=xt)
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fit", "validation.npz", "--method", "kin-head", "--output", "x"], "needs --features"),
+        (["fit", "validation.npz", "--features", "test-features.npz", "--output", "x"], "it is for kin-head"),
+        (["apply", "cal", "test.npz", "--output", "y.npz"], "holds a KinHead, which needs --features"),
+        (
+            ["apply", "ts", "test.npz", "--features", "test-features.npz", "--output", "y.npz"],
+            "a TemperatureScaling, which takes no --features",
+        ),
+        (
+            ["apply", "cal", "test.npz", "--features", "train-features.npz", "--output", "y.npz"],
+            "--features must have 300 rows",
+        ),
+    ],
+)
+def test_features_where_they_belong(capsys, tmp_path, monkeypatch, arguments, words):
+    made = with_features(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    x, z, y = made["validation"]
+    calibrators.KinHead().fit(z, y, features=x).save(tmp_path / "cal")
+    calibrators.TemperatureScaling().fit(z, y).save(tmp_path / "ts")
+    code, _, errors = run(capsys, *arguments)
+    assert code in (1, 2)
+    assert words in errors

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import command_line
-from softkin import predictions
+from softkin import predictions, similarity
+from softkin._core.names import DIGITS
 from softkin.lab import data, models
 
 QUICK = ("digits", "--max-per-class", "5", "--test", "100", "--validation", "50", "--device", "cpu")
@@ -237,3 +238,27 @@ def test_labels_that_look_wrong_are_named_before_the_training(capsys, tmp_path):
     assert errors.count("with 4 classes normalised distances are always extreme: at beta=2") == 1
     assert "always extreme" in run(capsys, *arguments, "--distance", "l2")[2]
     assert run(capsys, *arguments, "--beta", "1")[2] == ""
+
+
+def test_what_a_network_learned_can_be_looked_at_and_auditioned(capsys, tmp_path):
+    folder = tmp_path / "run"
+    code, output, errors = run(capsys, *QUICK, "--method", "learned", "--epochs", 3, "--output", folder)
+    assert (code, errors) == (0, "")
+    assert "--alpha auto" not in output  # which learned labels do not have
+    learned = folder / "similarity.safetensors"
+    assert f"Wrote {learned}" in output
+    assert "<svg" in (folder / "similar.svg").read_text()
+    names = list(DIGITS)
+    s = similarity.load(learned, class_names=names)
+    (a, b, share), *_ = json.loads((folder / "record.json").read_text())["history"][-1]["similar"]
+    assert float(s[a, b]) == pytest.approx(share)
+    code, output, _ = command_line.run(capsys, "similarity", "show", learned)
+    assert code == 0
+    assert "what a network learned to find similar in 3 epochs" in output
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    code, output, _ = command_line.run(
+        capsys, "similarity", "audition", tmp_path / "names.txt", "--against", folder / "validation.safetensors",
+        "--matrix", learned,
+    )  # fmt: skip
+    assert code == 0
+    assert "similarity" in output

@@ -139,7 +139,7 @@ def test_sources_read_their_files(tmp_path):
             distances.measure("weights", names, weights=tmp_path / name).matrix, distances.from_weights(W)
         )
     assert distances.measure("weights", names, weights=tmp_path / "w.safetensors").matrix.shape == (5, 5)
-    with pytest.raises(SoftkinError, match="w.npy must hold weights of shape"):
+    with pytest.raises(SoftkinError, match=r"w.npy must hold weights \(3, d\)"):
         distances.measure("weights", ClassNames(NAMES[:3], NAMES[:3]), weights=tmp_path / "w.npy")
     confusion_csv(tmp_path / "one.csv", np.eye(5).tolist(), NAMES)
     with pytest.raises(SoftkinError, match="one.csv: `counts` must hold mistakes"):

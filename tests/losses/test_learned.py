@@ -61,6 +61,25 @@ def test_labels_are_the_mean_of_right_rows(seed, alpha, m):
     assert int(loss_fn.turned) == 2
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_most_similar_pairs_are_the_largest_shares(monkeypatch, wide):
+    if wide:
+        monkeypatch.setattr(learned, "DENSE", 3)
+        monkeypatch.setattr(learned, "KEPT", K - 2)
+    loss_fn = ClassSimilarityLoss.learned(K)
+    generator = torch.Generator().manual_seed(3)
+    labels = torch.arange(200) % K
+    loss_fn(4 * torch.eye(K)[labels] + torch.randn(200, K, generator=generator), labels)
+    loss_fn.end_epoch()
+    s = loss_fn.similarity
+    expected = sorted(((max((s[a, b], a, b), (s[b, a], b, a))) for a in range(K) for b in range(a)), reverse=True)
+    found = loss_fn.pairs(4)
+    assert [(a, b) for a, b, _ in found] == [(a, b) for _, a, b in expected[:4]]
+    assert [share for *_, share in found] == pytest.approx([float(share) for share, *_ in expected[:4]])
+    if not wide:
+        assert len(loss_fn.pairs(1000)) == K * (K - 1) // 2
+
+
 def test_the_first_epoch_has_uniform_labels_or_those_of_the_prior():
     loss_fn = ClassSimilarityLoss.learned(4, alpha=0.5)
     logits, labels = torch.randn(9, 4), torch.arange(9) % 4

@@ -12,15 +12,16 @@ import pytest
 
 import softkin
 from places import ROOT
+from report_browser import chromium, missing
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -28,15 +29,58 @@ def site(tmp_path_factory):
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(folder):
     return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
 
 
 def test_every_page_is_there_and_nothing_comes_from_elsewhere(site):
-    for page in ("index", "gallery", "mathematics", "reading", "which_ece", "when", "commands", "tools", "cite"):
+    for page in (
+        "index",
+        "gallery",
+        "mathematics",
+        "reading",
+        "which_ece",
+        "when",
+        "commands",
+        "tools",
+        "cite",
+        "notebooks/own_loop",
+    ):
         assert f"{page}.html" in site
     for name, text in site.items():
         assert not re.search(r"<(link|script|img)[^>]+(src|href)=\"(https?:)?//", text), name
         assert "@import" not in text
+
+
+READ = (
+    "index", "five_minutes", "kinds", "results", "when", "glossary", "faq", "compare", "migrate", "commands",
+    "notebooks/own_loop", "measurements/first_edition",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(missing() is not None, reason=f"needs {missing()}")
+def test_pages_fit_a_screen_and_a_phone_and_search_works_from_disk(folder):
+    with chromium() as browser:
+        for width, height in ((1366, 768), (390, 844)):
+            browser.resize(width, height, mobile=width < 500)
+            for name in READ:
+                browser.driver.get((folder / f"{name}.html").as_uri())
+                assert browser.run("return document.documentElement.scrollWidth") <= width, (name, width)
+                cut = browser.run(  # what sticks out scrolls inside a box of its own
+                    "return Array.from(document.querySelectorAll('article *')).filter((node) => "
+                    "node.getBoundingClientRect().right > innerWidth + 1 && !node.closest('.md-typeset__scrollwrap, pre, "
+                    ".arithmatex, math, svg')).map((node) => node.outerHTML.slice(0, 100))"
+                )
+                assert cut == [], (name, width)
+        browser.resize(1366, 768)
+        browser.driver.get((folder / "index.html").as_uri())
+        query = "document.querySelector('[data-md-component=search-query]')"
+        browser.run(f"{query}.focus(); {query}.value = 'temperature'; {query}.dispatchEvent(new Event('keyup'))")
+        browser.wait("document.querySelectorAll('.md-search-result__item').length > 2")
 
 
 def test_formulas_are_drawn(site):

@@ -2,13 +2,21 @@
 
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 
 from places import ROOT
 from softkin.cli import parser as softkin_parser
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "measurements").glob("*.md")),
+]
 README = PAGES[0].read_text(encoding="utf-8")
 
 
@@ -22,9 +30,14 @@ def anchors(text):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_first_code_block_is_true():
-    names = {}
-    exec(blocks(README, "python")[0], names)
+def test_code_blocks_are_true(capsys):
+    draws = np.random.default_rng(0)
+    names = {f"{part}_logits": draws.normal(size=(300, 4)) for part in ("val", "test")}
+    names |= {f"{part}_labels": draws.integers(4, size=300) for part in ("val", "test")}
+    first, second = blocks(README, "python")
+    exec(first, names)
+    assert "Interval(" in capsys.readouterr().out
+    exec(second.partition("\nloss_fn = ClassSimilarityLoss.learned")[0], names)
     classes, loss_fn = names["class_names"], names["loss_fn"]
     labels = loss_fn.soft_labels.clone().fill_diagonal_(0) / loss_fn.alpha
     nearest = {name: classes[int(row.argmax())] for name, row in zip(classes, labels, strict=True)}
@@ -32,6 +45,26 @@ def test_the_first_code_block_is_true():
     assert (nearest["dolphin"], nearest["seal"]) == ("seal", "dolphin")
     assert labels[2, 3] > 0.5  # "most of what leaves it goes to the tulip"
     assert loss_fn.alpha == 0.02
+    exec(second, names)
+    names["loss_fn"].end_epoch()
+
+
+@pytest.mark.slow
+def test_the_commands_run_in_order_and_again_on_the_first_page(tmp_path):
+    """As a newcomer types them: those of README, then those of docs/index.md, in one folder."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    commands = [line.strip() for page in (README, index) for block in blocks(page, "sh") for line in block.splitlines()]
+    commands = [line for line in commands if line.startswith("softkin ")]
+    assert len(commands) >= 7
+    printed = ""
+    for line in commands:
+        words = [sys.executable, "-m", *shlex.split(line, comments=True)]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, (line, done.stderr)
+        printed += done.stdout
+    shown = " ".join(blocks(README, "text")[0].split())
+    assert shown in " ".join(printed.split())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -50,14 +83,42 @@ def test_code_blocks_compile_and_commands_parse():
     for block in blocks(README, "python"):
         compile(block, "README.md", "exec")
     parser = softkin_parser()
-    commands = [line for block in blocks(README, "sh") for line in block.splitlines() if line.startswith("softkin ")]
-    assert len(commands) >= 5
+    lines = [line.strip() for block in blocks(README, "sh") for line in block.splitlines()]
+    commands = [line for line in lines if line.startswith("softkin ")]
+    assert len(commands) >= 3
     for line in commands:
         parser.parse_args(shlex.split(line, comments=True)[1:])
 
 
-def test_when_it_helps_is_answered_in_six_points_with_links():
-    section = README.partition("## When does it help, and when not?")[2].partition("\n## ")[0]
-    answers = [line for line in re.split(r"\n- ", section) if line.strip()]
-    assert len(answers) == 6
-    assert all("](" in answer for answer in answers)
+def test_it_is_short_and_says_when_the_method_helps_in_three_points():
+    assert len(README.split()) <= 620
+    section = README.partition("## When does it help?")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^- ", section, re.MULTILINE)) == 3
+    assert "](docs/results.md)" in section
+
+
+def test_calls_beside_those_of_other_libraries_run():
+    import softkin.sklearn
+    import softkin.torchmetrics
+    from softkin import calibrators, decisions, diagrams, losses, metrics
+
+    text = (ROOT / "docs" / "migrate.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `") and " | " in line]
+    draws = np.random.default_rng(0)
+    z = draws.normal(size=(200, 6))
+    P, p = np.exp(z) / np.exp(z).sum(1, keepdims=True), draws.uniform(size=200)
+    labels = {"P": z.argmax(1), "p": draws.integers(2, size=200)}
+    known = vars(softkin) | {
+        "softkin": softkin, "np": np, "calibrators": calibrators, "decisions": decisions, "diagrams": diagrams,
+        "losses": losses, "metrics": metrics, "P": P, "p": p, "K": 6, "logits": z, "labels": labels["P"],
+        "names": ["dolphin", "seal", "rose", "tulip", "truck", "bus"], "model": None,
+    }  # fmt: skip
+    known["ClassSimilarityLoss"] = losses.ClassSimilarityLoss
+    run = 0
+    for row in rows:
+        for call in re.findall(r"`((?:metrics|diagrams|calibrators|decisions|losses|softkin)\.[^`]+\))`", row[-1]):
+            if "…" in call or "from_estimator" in call:
+                continue
+            eval(call, known | {"y": labels["p" if re.search(r"\(p\b", call) else "P"]})
+            run += 1
+    assert run >= 14, run

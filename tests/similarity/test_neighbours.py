@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from softkin import distances, similarity
 from softkin.lab import data
+from softkin.similarity import neighbours
 
 
 def twin(x, y, k, classes):
@@ -34,6 +35,20 @@ def test_similarity_is_what_a_neighbour_classifier_confuses(seed, k):
         return
     expected = similarity.from_confusion(sums)
     torch.testing.assert_close(similarity.from_neighbours(x, y, k=k), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("copies", [0, 30])
+def test_faiss_finds_the_same_neighbours_of_many_rows(monkeypatch, copies):
+    pytest.importorskip("faiss")
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(400, 8)), rng.integers(0, 5, 400)
+    x[:copies], y[:copies] = x[0], 0  # more copies of one row than it has neighbours
+    exact = similarity.from_neighbours(x, y, k=7)
+    monkeypatch.setattr(neighbours, "EXACT", 100)
+    monkeypatch.setattr(neighbours, "BLOCK", 64)
+    torch.testing.assert_close(similarity.from_neighbours(x, y, k=7), exact, rtol=1e-4, atol=1e-5)
+    few = similarity.from_neighbours(x[50:53], np.arange(3), k=20)  # fewer rows than neighbours
+    assert few.shape == (3, 3)
 
 
 def test_the_source_needs_samples_and_gives_the_similarity_itself():

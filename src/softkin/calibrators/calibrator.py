@@ -26,6 +26,8 @@ from softkin.calibrators.held_out import as_logits, cross_fit, labelled_logits, 
 
 REGISTRY: "Registry[type[Calibrator]]" = Registry("calibrator")
 """Every named calibrator class, in the order of their definition"""
+UNLISTED: "dict[str, type[Calibrator]]" = {}
+"""Those that commands do not try by name, by the name of their class: what they need is not in files of predictions"""
 
 
 class Calibrator(Fitted[Tensor]):
@@ -44,7 +46,7 @@ class Calibrator(Fitted[Tensor]):
     ``candidates`` are the options with which ``fit_best`` tries the method by default: none, if left out. ``quick``
     says that these fits stay quick with many classes. ``searches`` are options with which a fit is a search of many
     fits: these are tried, and ``softkin calibrate compare`` has a method with searches, only where n·K² is small
-    enough (``selection.affordable``).
+    enough (``selection.affordable``). With ``unlisted`` only files know it, by the name of the class.
     """
 
     what = "calibrator"
@@ -53,6 +55,8 @@ class Calibrator(Fitted[Tensor]):
     candidates: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     quick: ClassVar[bool] = False
     searches: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    takes_features: ClassVar[bool] = False
+    """Whether ``fit`` and ``predict_proba`` take (N, d) ``features`` beside the logits"""
 
     certificate_: Certificate
     floor_: float | None
@@ -71,8 +75,11 @@ class Calibrator(Fitted[Tensor]):
         candidates: Sequence[Mapping[str, Any]] = (),
         quick: bool = False,
         searches: Sequence[Mapping[str, Any]] = (),
+        unlisted: bool = False,
     ) -> None:
         super().__init_subclass__()
+        if unlisted:
+            UNLISTED[cls.__name__] = cls
         if name is not None:
             cls.candidates, cls.quick, cls.searches = tuple(candidates), quick, tuple(searches)
         cls.register(name, title, aliases)
@@ -209,8 +216,7 @@ class Calibrator(Fitted[Tensor]):
         given = checks.as_tensor(logits, "logits")
         as_given = self.fell_back_ and from_probabilities  # unchanged: a zero stays a zero
         p = given.cpu().double() if as_given else self.answers(z)
-        is_narrow = given.dtype in (torch.float16, torch.bfloat16, torch.float32)
-        return checks.like(p.to(torch.float32) if is_narrow else p, logits)
+        return in_kind(p, logits)
 
     def _of_other_shape(
         self, values: Tensor, given: Array, from_probabilities: bool, floor: float | None, sample_ids: Any
@@ -300,7 +306,7 @@ class Calibrator(Fitted[Tensor]):
 
     @classmethod
     def kind(cls, name: str) -> "type[Calibrator]":
-        return Composed if name == Composed.__name__ else super().kind(name)
+        return UNLISTED[name] if name in UNLISTED else super().kind(name)
 
     def attributes(self) -> dict[str, Any]:
         own = {"certificate_": asdict(self.certificate_), "floor_": self.floor_, "fell_back_": self.fell_back_}
@@ -357,9 +363,9 @@ class Calibrator(Fitted[Tensor]):
         """The likeliest classes (N,); ``options`` are those of ``predict_proba``."""
         return self.predict_proba(logits, **options).argmax(1)
 
-    def score(self, logits: Array, labels: Array) -> float:
+    def score(self, logits: Array, labels: Array, **options: Any) -> float:
         """The accuracy, the default score of scikit-learn's classifiers."""
-        hits = np.asarray(self.predict(logits)) == np.asarray(labels)
+        hits = np.asarray(self.predict(logits, **options)) == np.asarray(labels)
         return float(hits.mean())
 
     def __sklearn_tags__(self) -> Any:
@@ -413,6 +419,12 @@ def load(folder: str | Path) -> Calibrator:
     return Calibrator.load(folder)
 
 
+def in_kind(p: Tensor, logits: Array) -> Any:
+    """Probabilities as numpy or torch, whichever the logits are, in their dtype but at least in float32."""
+    is_narrow = checks.as_tensor(logits, "logits").dtype in (torch.float16, torch.bfloat16, torch.float32)
+    return checks.like(p.to(torch.float32) if is_narrow else p, logits)
+
+
 class Parametric(Calibrator):
     """A calibrator whose map is a formula with a fixed set of parameters, so that it can become a module.
 
@@ -450,7 +462,7 @@ class Ridged(Parametric):
         checks.at_least_zero(self.l2, "l2")
 
 
-class Composed(Calibrator):
+class Composed(Calibrator, unlisted=True):
     """A chain of calibrators: each is fitted on, and applied to, the probabilities that the previous one returns.
 
     Made by ``a | b``; as in scikit-learn's pipelines, the parts themselves are fitted. All parts see the same samples.

@@ -25,7 +25,11 @@ from softkin.cli.printing import (
 )
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from softkin.calibrators import Calibrator
     from softkin.metrics.catalogue import Metric
+    from softkin.predictions import Predictions
 
 SUMMARY = "fit a calibrator to predictions, apply it to others, or compare all of them"
 DESCRIPTION = """\
@@ -65,11 +69,11 @@ IN_HEADINGS = ("nll", "ece_hist", "ece_hist_output", "accuracy")  # other metric
 LEFT_OUT_FIRST = (5, 6, 4, 2)  # the columns that go after these where the terminal is too narrow for all
 
 
-BEST = "best"
+BEST, HEAD = "best", "kin-head"
 
 
 def _with_best() -> list[str]:
-    return [*choices.listed(choices.calibrators), BEST]
+    return [*choices.listed(choices.calibrators), HEAD, BEST]
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -81,16 +85,33 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     method = fit.add_argument("--method", default=BEST)
     choose(
         method,
-        "the calibrator: one of {} (default: best, by cross-validation, of those that need no search)",
+        "the calibrator: one of {} (default: best, by cross-validation, of those that need no search; kin-head, a "
+        "second head for few training rows, needs --features)",
         _with_best,
     )
     listing.add(fit, listing.calibrators)
     fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder for the calibrator")
+    head = fit.add_argument_group("for --method kin-head")
+    _add_features(head, "the held-out rows")
+    head.add_argument(
+        "--train",
+        type=Path,
+        metavar="FILE",
+        help="`features` and `labels` of the rows that the network was trained on: .npz or .safetensors (default: "
+        "those of FILE, whose scores must then come from cross-validation)",
+    )
+    head.add_argument(
+        "--similarity",
+        type=Path,
+        metavar="FILE",
+        help="class distances or similarity, as `softkin similarity` writes them (default: a head without kin)",
+    )
     fit.add_argument("--certify", action="store_true", help="also measure it by five-fold cross-fitting")
 
     apply = action("apply", "apply a calibrator to predictions")
     apply.add_argument("folder", type=Path, metavar="FOLDER", help="folder of a calibrator that `fit` wrote")
     add_file(apply, "file", "predictions, with labels or without")
+    _add_features(apply, "the rows, for a kin-head")
     apply.add_argument(
         "--output",
         type=Path,
@@ -124,6 +145,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         add_common_options(parser)
 
 
+def _add_features(group: "argparse._ActionsContainer", of: str) -> None:
+    group.add_argument(
+        "--features", type=Path, metavar="FILE", help=f"(N, d) features of {of}: .npy, .npz or .safetensors"
+    )
+
+
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     if arguments.action == "compare":
@@ -137,8 +164,10 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.action in ("fit", "compare"):
         from softkin.evaluation import calibrations
 
+        if arguments.action == "fit":
+            _check_head(arguments)
         for name in _methods(arguments):
-            if name != BEST or arguments.action != "fit":
+            if name not in (BEST, HEAD) or arguments.action != "fit":
                 calibrations.method(name)
         if arguments.action == "compare":
             calibrations.order(arguments.metric)
@@ -151,6 +180,18 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
     files.guard(target(arguments), force=arguments.force)
+
+
+def _check_head(arguments: argparse.Namespace) -> None:
+    if arguments.method == HEAD:
+        if arguments.features is None:
+            raise ValueError(
+                "--method kin-head needs --features, those of the same rows; predictions.collect keeps them."
+            )
+        return
+    for option in ("features", "train", "similarity"):
+        if getattr(arguments, option) is not None:
+            raise ValueError(f"--{option} must be left out with --method {arguments.method}: it is for kin-head.")
 
 
 def target(arguments: argparse.Namespace) -> Path:
@@ -177,8 +218,12 @@ def _fit(arguments: argparse.Namespace) -> None:
 
     held_out = read_labelled(arguments.file, arguments)
     chosen = calibrations.best(held_out, floor=arguments.floor) if arguments.method == BEST else None
-    method = calibrations.method(arguments.method) if chosen is None else chosen.candidates[0].calibrator
-    calibrator = calibrations.fit(method, held_out, floor=arguments.floor)
+    beside: dict[str, Any] = {}
+    if arguments.method == HEAD:
+        method, beside = _head(arguments, held_out)
+    else:
+        method = calibrations.method(arguments.method) if chosen is None else chosen.candidates[0].calibrator
+    calibrator = calibrations.fit(method, held_out, floor=arguments.floor, **beside)
     if arguments.certify:
         calibrator.certify(held_out.scores, held_out.known_labels, from_probabilities=held_out.are_probabilities)
     calibrator.save(arguments.output)
@@ -193,12 +238,46 @@ def _fit(arguments: argparse.Namespace) -> None:
     wrote(target(arguments))
 
 
+def _head(arguments: argparse.Namespace, held_out: "Predictions") -> "tuple[Calibrator, dict[str, Any]]":
+    """The unfitted head, and what its fit takes besides scores and labels."""
+    from softkin import calibrators, distances, similarity
+    from softkin._io import array_files
+    from softkin.distances.sources import ClassNames
+
+    kin = None
+    if arguments.similarity is not None:
+        names = held_out.class_names or [str(number) for number in range(held_out.num_classes)]
+        measured = distances.measure("file", ClassNames(names, names), matrix=arguments.similarity)
+        kin = measured.similarity
+        if kin is None:
+            kin = similarity.from_distances(measured.matrix, asymmetric=measured.asymmetric)
+    beside = {"features": _features(arguments.features)}
+    if arguments.train is not None:
+        beside["train_features"] = _features(arguments.train)
+        beside["train_labels"] = array_files.read(arguments.train, "labels (N,)", ("labels",), lambda s: len(s) == 1)
+    return calibrators.KinHead(kin), beside
+
+
+def _features(path: Path) -> "Tensor":
+    from softkin._io import array_files
+
+    return array_files.read(path, "features (N, d)", ("features",), lambda shape: len(shape) >= 2)
+
+
 def _apply(arguments: argparse.Namespace) -> None:
+    from dataclasses import replace
+
     from softkin import calibrators, metrics
     from softkin.evaluation import calibrations, leaks
 
     calibrator = calibrators.load(arguments.folder)
     raw = read(arguments.file, arguments)
+    if calibrator.takes_features != (arguments.features is not None):
+        name = type(calibrator).__name__
+        takes = "needs --features, those of the same rows" if calibrator.takes_features else "takes no --features"
+        raise ValueError(f"{arguments.folder} holds a {name}, which {takes}.")
+    if calibrator.takes_features:
+        raw = replace(raw, features=_features(arguments.features))
     n = len(raw)
     after = raw.calibrated(calibrator)
     name = type(calibrator).__name__

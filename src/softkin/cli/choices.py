@@ -58,9 +58,9 @@ def engines() -> Sequence[str]:
 
 def metrics_of_choice() -> list[str]:
     """Metrics by which a study chooses values."""
-    from softkin.metrics import catalogue
+    from softkin.lab.study.spec import selectable
 
-    return [metric.key for metric in catalogue.shown("select")]
+    return selectable()
 
 
 def metrics_of_order() -> list[str]:

@@ -79,7 +79,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     choices.choose(
         what.add_argument("--select"),
-        "metric on validation rows that chooses among the tried values: {} (default: nll)",
+        "metric on validation rows that chooses among the tried values: {}; refined-nll: NLL after a temperature "
+        "(default: refined-nll for methods followed by a calibrator, nll for the others)",
         choices.metrics_of_choice,
     )
     choices.choose(
@@ -136,6 +137,7 @@ def _add_values(command: argparse._ArgumentGroup) -> None:
         "beta": "; default here: auto, fitted to the confusions of one-hot training",
         "mixing": "; default here: values around it, as many as β has",
         "top_m": "; one value",
+        "prior_rows": "; default here: 1, for learned-we and learned- before other distances",
     }
     for option in choices.declared(choices.of_methods):
         about = option.about + usual.get(option.name, "")

@@ -67,11 +67,12 @@ def _class_of(method: Any) -> Any:
 def study_methods() -> Iterable[tuple[str, Any]]:
     """All columns of a study: ways to train, distances for similarity labels, calibrators after any of them."""
     from softkin.lab.study.columns import known
+    from softkin.losses import LearnedSimilarityLoss
 
     for name, method in known().items():
         if method.training is not None:
             yield name, _class_of(method.training)
         elif method.source is not None:
-            yield name, method.source.function
+            yield name, LearnedSimilarityLoss if method.learned else method.source.function
         else:
             yield name, method.calibrator or method.head

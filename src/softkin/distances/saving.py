@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from softkin import SoftkinError
-from softkin._core import checks
 from softkin._core.names import did_you_mean
-from softkin._io import bundles, files, matrices, numpy_files, tables
+from softkin._io import array_files, files, matrices, tables
 from softkin._io.matrices import ClassMatrix, in_order_of
 from softkin.distances.taxonomy import from_taxonomy
 from softkin.distances.tree_files import NESTED, holds_tree
@@ -79,29 +78,9 @@ def read_descriptions(path: str | Path, class_names: Sequence[str]) -> list[list
 
 
 def read_weights(path: str | Path, num_classes: int) -> Tensor:
-    """The (K, d) weights of a last layer, from a .npy or .npz array or the only fitting tensor of a .safetensors."""
-    path = Path(path)
-    files.require_regular(path)
-    if path.suffix.lower() == ".safetensors":
-        file = bundles.Bundle(path, "weights")
-        fitting = [key for key, shape in file.shapes.items() if len(shape) == 2 and shape[0] == num_classes]
-        if len(fitting) != 1:
-            raise SoftkinError(
-                f"{path} must hold one tensor of {num_classes} rows, the last layer's weight, and holds "
-                f"{', '.join(fitting) or 'none'}."
-            )
-        return file.whole(fitting[0])
-    if path.suffix.lower() not in (".npy", ".npz"):
-        raise SoftkinError(f"{path} has no known format for weights; those are .npy, .npz and .safetensors.")
-    with files.open_file(path) as stream:
-        if path.suffix.lower() == ".npz":
-            archive = numpy_files.Archive(stream, str(path))
-            key = next((name for name in archive.keys if name in ("weight", "weights")), archive.keys[0])
-            array = archive.array(key).all()
-        else:
-            array = numpy_files.ArrayStream(stream, numpy_files.size_of(stream), str(path)).all()
-    if array.ndim != 2 or len(array) != num_classes:
-        raise SoftkinError(
-            f"{path} must hold weights of shape ({num_classes}, d), one row per class, got {array.shape}."
-        )
-    return checks.as_tensor(array, str(path)).to(torch.float64)
+    """The (K, d) weights of a last layer: the array `weight` or `weights`, or the only one of K rows."""
+    what = f"weights ({num_classes}, d), one row per class"
+    found = array_files.read(
+        path, what, ("weight", "weights"), lambda shape: len(shape) == 2 and shape[0] == num_classes
+    )
+    return found.to(torch.float64)

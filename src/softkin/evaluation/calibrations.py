@@ -40,8 +40,15 @@ def method(name: str) -> Calibrator:
     return REGISTRY[REGISTRY.canonical(name, "method")]()
 
 
-def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None = None) -> Calibrator:
-    """Fit on predictions, and remember their rows by content; ``floor`` as for ``Calibrator.fit``."""
+def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None = None, **beside: Any) -> Calibrator:
+    """Fit on predictions, and remember their rows by content; ``floor`` as for ``Calibrator.fit``.
+
+    Args:
+        calibrator: The calibrator.
+        predictions: The rows.
+        floor: The value that replaces a probability of 0.
+        beside: What this calibrator takes besides.
+    """
     scores, labels, weights = predictions.arrays()
     return calibrator.fit(
         scores,
@@ -51,6 +58,7 @@ def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None
         sample_weight=weights,
         sample_ids=leaks.row_keys(predictions),
         class_names=predictions.class_names,
+        **beside,
     )
 
 

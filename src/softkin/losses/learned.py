@@ -30,7 +30,7 @@ from softkin.similarity import SparseRows
 
 DENSE = 10_000  # classes up to which the whole table is kept
 KEPT = 32  # classes kept for each beyond that
-PRIOR_ROWS = 10.0
+PRIOR_ROWS = 1.0  # best of 0.3 to 100 with 5 to 20 rows per class, see docs/kin.md
 FORGOTTEN = 10_000  # training batches after which a loss that is never turned over says so
 
 
@@ -107,6 +107,27 @@ class LearnedSimilarityLoss(SoftLabelCrossEntropy):
         q = self.labels().clone()
         q.fill_diagonal_(0)
         return q / q.sum(dim=1, keepdim=True)
+
+    def pairs(self, count: int = 10) -> list[tuple[int, int, float]]:
+        """The pairs of classes that the network finds most similar now, the most similar first.
+
+        Each is (a, b, share): of the mass that the labels of a give to other classes, ``share`` is on b. Of a pair and
+        its reverse the larger is listed. ``diagrams.learned_similarity`` draws the pairs of all epochs.
+        """
+        if self._is_sparse:
+            mass = self.values.sum(dim=1) + self.rest * (self.num_classes - 1 - self.values.shape[1])
+            shares, columns = self.values / mass[:, None], self.indices
+        else:
+            shares, columns = self.similarity.fill_diagonal_(-1), None
+        most = min(2 * checks.count(count, "count"), shares.numel())
+        values, places = shares.reshape(-1).topk(most)
+        rows = places // shares.shape[1]
+        others = places % shares.shape[1] if columns is None else columns.reshape(-1)[places]
+        found: dict[frozenset[int], tuple[int, int, float]] = {}
+        for a, b, share in zip(rows.tolist(), others.tolist(), values.tolist(), strict=True):
+            if a != b:
+                found.setdefault(frozenset((a, b)), (a, b, share))
+        return list(found.values())[:count]
 
     def labels(self) -> Tensor:
         """(K, K) the labels now."""

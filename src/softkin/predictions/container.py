@@ -193,7 +193,9 @@ class Predictions:
                 one = calibrator.predict_proba(mine.probabilities[:, 1].contiguous(), from_probabilities=True)
                 calibrated = torch.stack([1 - one, one], dim=1)
             else:
-                calibrated = calibrator.predict_proba(mine.scores.double(), from_probabilities=self.are_probabilities)
+                beside: dict[str, Any] = {"features": mine.features} if calibrator.takes_features else {}
+                given = mine.scores.double()
+                calibrated = calibrator.predict_proba(given, from_probabilities=self.are_probabilities, **beside)
         except ValueError as error:
             raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
         if mine is not self:
@@ -286,6 +288,7 @@ class Predictions:
             members=None if self.members is None else self.members[:, places],
             mutual_information=_rows(self.mutual_information, places),
             images=None if self.images is None else self.images[places.numpy()],
+            features=_rows(self.features, places),
             votes=_rows(self.votes, places),
             weights=_rows(self.weights, places),
             groups=None if self.groups is None else [self.groups[row] for row in places.tolist()],

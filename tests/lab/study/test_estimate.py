@@ -1,5 +1,7 @@
 """The estimate of a study adds up its runs."""
 
+from dataclasses import replace
+
 import pytest
 
 from softkin.lab.study import estimate as estimating
@@ -27,13 +29,20 @@ def test_seconds_are_those_of_trainings_and_results(two_seconds, tmp_path):
 
 
 def test_several_networks_take_several_times_as_long(two_seconds, tmp_path):
-    def trainings(*methods):
-        study = estimate(quick(methods=list(methods), seeds=[0], alpha=[0.1]), tmp_path, workers=1)
+    def trainings(*methods, **options):
+        study = estimate(quick(methods=list(methods), seeds=[0], alpha=[0.1], **options), tmp_path, workers=1)
         return study.seconds - A_RESULT * sum(job.kind == "result" for job in study.jobs)
 
     assert trainings("one-hot") == pytest.approx(2)
     assert trainings("one-hot", "ensemble") == pytest.approx(2 + 5 * 2)
+    assert trainings("one-hot", "ensemble", parameters={"members": 2}) == pytest.approx(2 + 2 * 2)
     assert trainings("one-hot", "distilled") == pytest.approx(2 + 6 * 2)  # its ensemble, and the network it teaches
+
+
+def test_a_recipe_that_chooses_an_epoch_is_estimated_too(tmp_path):
+    spec = quick(methods=["one-hot", "ts"], seeds=[0])
+    chooses = replace(spec, recipe={**spec.recipe, "stop_by": "refined-nll"})
+    assert estimate(chooses, tmp_path, workers=1).seconds > 0
 
 
 def test_shorter_trainings_count_by_their_epochs(two_seconds, tmp_path):

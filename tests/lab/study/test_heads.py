@@ -53,7 +53,8 @@ def test_heads_are_those_made_by_hand_and_are_kept(tmp_path):
             validation.logits,
             validation.known_labels,
             features=parts.validation.values,
-            training=(parts.train.values, parts.train.labels),
+            train_features=parts.train.values,
+            train_labels=parts.train.labels,
         )
         by_hand = head.predict_proba(test.logits.double(), features=parts.test.values)
         torch.testing.assert_close(results[name].test().probabilities, by_hand, rtol=0, atol=1e-12)

@@ -15,11 +15,13 @@ def plan_of(**changes):
 class Done(dict):
     """Records by digest, as if runs had finished."""
 
-    def finish(self, plan, base, values, seed, *, epochs=None, nll=1.0, accuracy=0.9, output=0.1):
+    def finish(self, plan, base, values, seed, *, epochs=None, nll=1.0, accuracy=0.9, output=0.1, refined=None):
         recipe = None if epochs is None else shortened(plan.recipe, epochs)
         job = plan.training(base, values, seed, recipe=recipe)
         measured = {"nll": nll, "accuracy": accuracy, "ece_hist_output": output}
         self[job.digest] = {"metrics": {key: {"value": value} for key, value in measured.items()}}
+        if refined is not None:
+            self[job.digest]["refined_nll"] = refined
         return job
 
 
@@ -122,6 +124,50 @@ def test_choice_by_other_numbers(select, beta):
     done.finish(plan, "we", {"alpha": 0.1, "beta": 2.0}, 0, nll=0.4, accuracy=0.9, output=0.3)
     done.finish(plan, "we", {"alpha": 0.1, "beta": 4.0}, 0, nll=0.5, accuracy=0.7, output=0.1)
     assert plan.search("we", 0, done.get).chosen.values["beta"] == beta
+
+
+def test_a_calibrator_that_follows_chooses_by_what_it_cannot_repair():
+    methods = ("we", "we+ts", "we+ets")
+    plan, done = plan_of(methods=methods), Done()
+    for beta, nll, refined in ((1.0, 0.5, 0.2), (2.0, 0.3, 0.3), (4.0, 0.4, "nan")):
+        done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, nll=nll, refined=refined)
+    chosen = {name: plan.result(name, 0, done.get).run.choice.values["beta"] for name in methods}
+    assert chosen == {"we": 2.0, "we+ts": 1.0, "we+ets": 1.0}
+    assert plan.result("we+ts", 0, done.get).run.chosen_by["select"] == "refined-nll"
+    for select, beta in (("nll", 2.0), ("refined-nll", 1.0)):  # named, it is for all
+        same = plan_of(methods=methods, select=select)
+        assert {same.result(name, 0, done.get).run.choice.values["beta"] for name in methods} == {beta}
+
+
+def test_values_that_only_a_calibrated_column_chose_are_trained_on_other_seeds():
+    plan, done = plan_of(methods=("we", "we+ts"), tuning="first seed"), Done()
+    for beta, nll, refined in ((1.0, 0.5, 0.2), (2.0, 0.3, 0.3), (4.0, 0.4, 0.4)):
+        done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, nll=nll, refined=refined)
+    trained = [job.run for job in plan.jobs(done.get) if job.kind == "training" and job.run.seed == 1]
+    assert [run.values["beta"] for run in trained] == [2.0, 1.0]
+
+
+def test_learned_labels_with_and_without_a_prior_stand_side_by_side():
+    methods = ("one-hot", "we", "learned", "learned-words", "learned-we+ts", "learned-nn")
+    plan = plan_of(methods=methods, alpha=0.1, beta=2.0)
+    assert plan.spec.methods == ("one-hot", "we", "learned", "learned-we", "learned-we+ts", "learned-nn")
+    jobs = [job for job in plan.jobs(lambda _: None) if job.kind != "result" and job.run.digest]
+    values = {job.run.method: dict(job.run.values) for job in jobs if job.kind == "training" and job.run.seed == 0}
+    assert values == {
+        "one-hot": {},
+        "we": {"alpha": 0.1, "beta": 2.0},
+        "learned": {"alpha": 0.5},
+        "learned-we": {"alpha": 0.5, "beta": 2.0, "prior_rows": 1.0},
+        "learned-nn": {"alpha": 0.5, "beta": 2.0, "prior_rows": 1.0},
+    }
+    assert sum(job.kind == "distances" and job.run.source == "words" for job in jobs) == 1  # shared
+    weights = plan_of(methods=methods, alpha=0.1, beta=[1.0, 2.0, 4.0], parameters={"prior_rows": [30, 3, 10]})
+    assert [values["prior_rows"] for values in weights.spec.candidates("learned-we")] == [3, 10, 30]
+    assert {values["beta"] for values in weights.spec.candidates("learned-we")} == {"auto"}
+    alphas = plan_of(methods=methods, alpha=0.1, beta=[1.0, 2.0, 4.0])
+    assert [values["alpha"] for values in alphas.spec.candidates("learned-we")] == [
+        values["alpha"] for values in alphas.spec.candidates("learned")
+    ]
 
 
 def test_accuracy_budget():

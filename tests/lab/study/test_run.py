@@ -500,6 +500,23 @@ def test_each_record_is_read_once(done, tmp_path, monkeypatch):
     assert table.times.splitlines()[1].startswith("Time relative to one-hot's ")
 
 
+@pytest.mark.usefixtures("without_pictures")
+def test_a_calibrated_column_has_the_values_that_are_best_after_a_temperature(tmp_path):
+    spec = quick(methods=["one-hot", "uniform", "uniform+ts", "learned-l2+ts"], alpha=[0.01, 0.3, 0.8], seeds=[0])
+    table = study.run(spec, tmp_path / "study", workers=1, progress=False)
+    records = [record for record in runs(tmp_path / "study").values() if record["kind"] == "training"]
+    tried = {record["spec"]["values"]["alpha"]: record for record in records if record["spec"]["method"] == "uniform"}
+    assert sorted(tried) == [0.01, 0.3, 0.8]
+    refined, plain = ({a: number(tried[a]) for a in tried} for number in (
+        lambda record: record["refined_nll"], lambda record: record["metrics"]["nll"]["value"]
+    ))  # fmt: skip
+    assert table.row("uniform").chosen[0]["alpha"] == min(plain, key=plain.get)
+    assert table.row("uniform+ts").chosen[0]["alpha"] == min(refined, key=refined.get)
+    leaning = [record for record in records if record["spec"]["method"] == "learned-l2"]
+    assert all("as 1 sample" in record["effective_target"] for record in leaning)
+    assert len(leaning) == 3  # as many trials as others
+
+
 @pytest.mark.filterwarnings("ignore:alpha='auto' has stayed at 0")
 def test_alpha_and_beta_tune_themselves_and_the_records_say_where_they_ended(tmp_path):
     spec = quick(methods=["one-hot", "uniform", "l2", "l2+ts"], alpha="auto", beta="auto", top_m=3)

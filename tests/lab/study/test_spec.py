@@ -153,6 +153,11 @@ def test_calibrators_need_the_network_behind_them():
         ({"beta": [1, 1]}, "numbers that differ"),
         ({"beta": "2"}, "must be a number"),
         ({"select": "nlll"}, "select 'nlll' is not known.*did you mean 'nll'"),
+        ({"methods": ["we"], "parameters": {"prior_rows": 3}}, "none of the methods has one; add learned-we"),
+        (
+            {"methods": ["learned-we"], "parameters": {"prior_rows": 0}},
+            "must be above 0, got 0; the method learned has",
+        ),
         ({"search": "halfing"}, "did you mean 'halving'"),
         ({"accuracy_budget": -1}, "`accuracy_budget` must be finite and at least 0"),
         ({"recipe": 3}, "`recipe` must be a table"),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from softkin import evaluation, metrics
-from softkin.lab.study import measure
+from softkin.lab.study import measure, tabulation
 from softkin.lab.study.tabulation import Cell, Column, Row, Table, build
 from softkin.predictions import Predictions
 from study_parts import SHARP, kept, made, results
@@ -203,3 +203,9 @@ def test_an_error_of_scores_that_share_a_bin_is_flagged_and_never_the_best(tmp_p
     assert any(note.startswith("† Hist P of histogram is no winner: all scores share one bin") for note in table.notes)
     assert "^{\\dagger}" in table.to_latex()
     assert table.to_dict()["rows"][1]["cells"]["ece_hist"]["caveat"].startswith("all scores share one bin")
+
+
+def test_a_calibrator_is_compared_with_its_network_where_both_have_the_same_values():
+    same, other = [{"alpha": 0.1}, {"alpha": 0.2}], [{"alpha": 0.1}, {"alpha": 0.4}]
+    chosen = {"one-hot": [{}, {}], "ts": [{}, {}], "we": same, "we+ts": same, "l2": same, "l2+ts": other, "ae+ts": same}
+    assert tabulation._networks(chosen) == {"ts": "one-hot", "we+ts": "we"}

@@ -29,7 +29,8 @@ def test_every_recorded_study_is_that_of_the_suite(name):
     assert recipe_of(spec) == recipe_of(recorded)
     ours, theirs = spec.to_dict(), recorded.to_dict()
     for key in ours:
-        if key not in (*FREE, "recipe"):
+        alone = key == "select" and spec.trials == 1  # nothing to choose
+        if key not in (*FREE, "recipe") and not alone:
             assert ours[key] == theirs[key], key
     for key in ("max_per_class", "validation", "test", "model"):
         assert ours[key] in (None, theirs[key]), key

@@ -17,6 +17,7 @@ from safetensors.torch import save
 from torch import nn
 
 from softkin import SoftkinError, predictions, smoothing
+from softkin._core import randomness
 from softkin.lab import data, models, training
 from softkin.lab.data import Labelled
 from softkin.lab.training import Method, Recipe, checkpoints, events
@@ -52,7 +53,7 @@ def same(first, second):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["one-hot", "uniform", "mixup", "cutmix", "focal", "margin", "learned"])
+@pytest.mark.parametrize("name", ["one-hot", "uniform", "mixup", "cutmix", "focal", "margin", "learned", "ps-kd"])
 def test_the_loss_falls_on_real_digits(split, name):
     trained = fit(split, models.build("small", num_classes=10, input_shape=(1, 8, 8), seed=0), method=name, epochs=15)
     losses = [entry["loss"] for entry in trained.history]
@@ -108,10 +109,8 @@ def test_it_is_torchs_own_loop(split):
     x = torch.from_numpy((split.train.values.astype(np.float32) - np.float32(how.mean)) / np.float32(how.std))
     y = torch.from_numpy(split.train.labels)
     optimizer = torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
-    from softkin._core.randomness import key
-
     for epoch in range(4):
-        order = np.random.default_rng(key(7, "order", epoch)).permutation(100)
+        order = np.random.default_rng(randomness.key(7, "order", epoch)).permutation(100)
         for step in range(5):
             rows = order[20 * step : 20 * step + 20]
             optimizer.param_groups[0]["lr"] = 0.1 * (step + 1) / 5 if epoch == 0 else 0.1 * 0.2 ** (epoch >= 2)
@@ -120,6 +119,51 @@ def test_it_is_torchs_own_loop(split):
             optimizer.step()
     for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_learned_similarity_is_told_epoch_by_epoch(split):
+    trained = fit(split, method="learned", epochs=3)
+    assert [len(entry["similar"]) for entry in trained.history] == [20, 20, 20]
+    (a, b, share), *_ = trained.history[-1]["similar"]
+    assert trained.similarity[a, b] == pytest.approx(share)
+    assert float(trained.similarity.max()) == pytest.approx(share)
+    torch.testing.assert_close(trained.similarity.sum(1), torch.ones(10).double())
+    plain = fit(split, epochs=1)
+    assert plain.similarity is None
+    assert "similar" not in plain.history[0]
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_ps_kd_is_the_loop_that_its_paper_describes(split, parts):
+    """Targets (1−α_t)·one-hot + α_t·the row's own output one epoch before, α_t = 0.6·t/4, one-hot at first."""
+    model, twin = (nn.Sequential(nn.Flatten(), nn.Linear(64, 10)) for _ in range(2))
+    twin.load_state_dict(model.state_dict())
+    how = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0, "schedule": "constant", "warmup_epochs": 0}
+    recipe = Recipe(epochs=4, batch_size=30, augmentation="none", gradient_accumulation=parts, **how)
+    method = Method("ps-kd", alpha=0.6)
+    trained = training.fit(model, split.train, method=method, recipe=recipe, seed=7, device="cpu")
+    mean, std = np.float32(trained.standardisation.mean[0]), np.float32(trained.standardisation.std[0])
+    x = torch.from_numpy((split.train.values.astype(np.float32) - mean) / std)
+    y = torch.from_numpy(split.train.labels).long()
+    optimizer = torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9)
+    said = {}
+    for epoch in range(1, 5):
+        order = np.random.default_rng(randomness.key(7, "order", epoch - 1)).permutation(100)
+        before, said = said, {}
+        for rows in (order[25 * step : 25 * step + 25] for step in range(4)):
+            logits = twin(x[rows])
+            loss = torch.zeros(())
+            for row, z in zip(rows, logits, strict=True):
+                target = nn.functional.one_hot(y[row], 10).float()
+                if before:
+                    target = (1 - 0.6 * epoch / 4) * target + 0.6 * epoch / 4 * before[row]
+                loss = loss - (target * z.log_softmax(0)).sum() / 25
+                said[row] = z.detach().softmax(0)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_parts_of_a_batch_add_up_to_the_batch(split):
@@ -177,7 +221,7 @@ def test_a_launch_that_contradicts_the_recipe_is_noticed(split, monkeypatch):
 # -- resuming ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["one-hot", "learned+cutmix"])
+@pytest.mark.parametrize("method", ["one-hot", "learned+cutmix", "ps-kd"])
 def test_a_run_that_was_cut_off_ends_with_the_same_weights(split, tmp_path, method):
     whole = fit(split, method=method, epochs=6)
 

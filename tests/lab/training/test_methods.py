@@ -52,7 +52,7 @@ def test_the_record_says_what_is_set_and_no_more():
     [
         ({"name": "unifrom"}, "got 'unifrom'; did you mean 'uniform'?"),
         ({"name": "uniform+focal"}, "at most one way to label and one way to mix, got 'uniform+focal'."),
-        ({"name": "one-hot", "alpha": 0.1}, "`alpha` is for uniform and similarity and learned and distilled, and the method is 'one-hot'."),
+        ({"name": "one-hot", "alpha": 0.1}, "`alpha` is for uniform and similarity and learned and ps-kd and distilled, and the method is 'one-hot'."),
         ({"name": "mixup", "alpha": 0.1}, "the method is 'mixup'; name it 'uniform+mixup' to smooth as well."),
         ({"name": "uniform", "gamma": 2.0}, "`gamma` is for focal and dual-focal, and the method is 'uniform'."),
         ({"name": "uniform", "alpha": 1.0}, "`alpha` must be at least 0 and below 1, got 1"),

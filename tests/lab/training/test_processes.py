@@ -62,6 +62,12 @@ def test_terminated_in_the_middle_of_an_epoch_it_writes_a_checkpoint_and_goes_on
     assert actual["history"] == undisturbed["history"]
 
 
+def test_what_was_said_of_rows_survives_a_signal_within_an_epoch(tmp_path):
+    done = run("terminated", "killed", tmp_path, "ps-kd")
+    assert done["terminated"]["step"] == "step-00000008"
+    assert done["terminated"]["weights"] == done["killed"]["weights"]
+
+
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone")
@@ -91,6 +97,7 @@ def test_two_processes_have_the_loss_curve_of_one(two):
     assert two["moments"][0] == two["moments"][1]  # of SWAG, to the bit
     assert two["moments"][0] == pytest.approx(single["moments"][0], rel=1e-3)
     assert two["distance"] > 0
+    assert two["own outputs"] == pytest.approx(single["own outputs"], abs=1e-4)
     assert two["record"]["processes"] == 2
     assert "batch_statistics" not in two["record"]  # the network has none
     assert two["with_norm"]["batch_statistics"] == "per process"

@@ -60,7 +60,7 @@ def about(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], f
             "Both read features at prediction too."
         )
     if spec.trials > 1:
-        by = spec.select
+        by = spec.select or "NLL (for methods followed by a calibrator, NLL after a temperature)"
         if spec.accuracy_budget is not None:
             against = "one-hot" if spec.search == "grid" and registry.ONE_HOT in spec.bases() else "the best trial"
             by = f"lowest output ECE that loses at most {spec.accuracy_budget:g} points of accuracy to {against}"
@@ -194,10 +194,12 @@ def against_baseline(rows: "Sequence[Row]", shown: "Sequence[Column]") -> list[s
 
 
 def values(rows: "Sequence[Row]") -> list[str]:
-    """The parameter values behind the numbers, once for each network."""
-    networks = {registry.parts(row.method)[0]: row for row in reversed(rows)}  # the first row of each network
-    texts = {row.title: values_in_words(row.chosen, row.settled) for row in reversed(networks.values())}
-    said = [f"{title} {text}" for title, text in texts.items() if text]
+    """The parameter values behind the numbers, once for each network; a calibrator may follow one with other values."""
+    texts: dict[tuple[str, str], str] = {}
+    for row in rows:
+        text = values_in_words(row.chosen, row.settled)
+        texts.setdefault((registry.parts(row.method)[0], text), row.title)  # the first row of each network
+    said = [f"{title} {text}" for (_, text), title in texts.items() if text]
     return [f"Values: {'; '.join(said)}."] if said else []
 
 

@@ -21,6 +21,8 @@ from softkin.lab.training.methods import METHODS, SIMILARITY, TrainingMethod
 PAPER = ("one-hot", "ts", "uniform", "mixup", "dir-odir", "ets", "l1", "l2", "ae", "we")
 """The columns of the paper's tables, in their order"""
 ONE_HOT = "one-hot"
+LEARNED = "learned"
+"""Labels that the network learns; before the name of a distance, with that similarity as their prior"""
 BASELINES = (ONE_HOT, "ts")
 """What every other method is compared with: plain training, and the same with a temperature, the rival to beat"""
 
@@ -35,6 +37,8 @@ class StudyMethod:
     """Its name in tables"""
     training: TrainingMethod | None = None
     source: DistanceSource | None = None
+    learned: bool = False
+    """Whether the network learns its labels, and the similarity by distances is their prior"""
     calibrator: type[Calibrator] | None = None
     head: Callable[..., KinHead] | None = None
 
@@ -53,8 +57,8 @@ def known() -> Registry[StudyMethod]:
 def _collected(*changes: int) -> Registry[StudyMethod]:
     methods: Registry[StudyMethod] = Registry("method")
 
-    def add(method: StudyMethod, registry: Registry[Any], name: str) -> None:
-        spellings = [spelling for spelling in registry.spellings if registry.canonical(spelling) == name]
+    def add(method: StudyMethod, registry: Registry[Any], name: str, before: str = "") -> None:
+        spellings = [before + spelling for spelling in registry.spellings if registry.canonical(spelling) == name]
         methods.add(
             method.name,
             method,
@@ -66,6 +70,10 @@ def _collected(*changes: int) -> Registry[StudyMethod]:
             add(StudyMethod(training.title.lower(), training.title, training=training), METHODS, name)
     for name, source in distances.SOURCES.items():
         add(StudyMethod(source.title.lower(), source.title, source=source), distances.SOURCES, name)
+    for name, source in distances.SOURCES.items():
+        title = f"{METHODS[LEARNED].title}-{source.title}"
+        leaning = StudyMethod(title.lower(), title, source=source, learned=True)
+        add(leaning, distances.SOURCES, name, before=f"{LEARNED}-")
     for name, fitted in calibrators.REGISTRY.items():
         add(StudyMethod(fitted.title.lower(), fitted.title, calibrator=fitted), calibrators.REGISTRY, name)
     for name, made in HEADS.items():
@@ -108,7 +116,7 @@ def check(name: object) -> str:
     registry = known()
     base, plus, calibrator = name.partition("+")
     if base == SIMILARITY.name:
-        sources = ", ".join(method.name for method in registry.values() if method.source is not None)
+        sources = ", ".join(method.name for method in registry.values() if method.source and not method.learned)
         raise ValueError(f"`methods` must name class-similarity smoothing by its distance ({sources}), got {name!r}.")
     base = registry.canonical(base, "methods")
     if not plus:

@@ -108,7 +108,7 @@ def estimated(kept: Kept, folder: str | Path, *, device: str | None = None, work
     for job in jobs:
         if job.digest not in done:
             if isinstance(job.run, TrainingRun):
-                networks = _networks(job.run.method)
+                networks = _networks(plan.spec, job.run.method)
                 total += each * networks * job.run.recipe.epochs / kept.spec.recipe["epochs"]
             elif job.kind == "result":
                 total += RESULT + A_SCORE * scores
@@ -145,18 +145,18 @@ def _to_come(plan: Plan, base: str, lookup: Lookup) -> int:
         count -= 1  # the best of them is a training of the first seed
     values = len(spec.candidates(base))
     for seed in spec.seeds:
-        if not plan.search(base, seed, lookup).trials:
+        if not any(plan.search(base, seed, lookup, by).trials for by in spec.selections(base)):
             count += values if spec.tuning == "each seed" or seed == spec.seeds[0] else 1
     return count
 
 
-def _networks(method: str) -> float:
+def _networks(spec: StudySpec, method: str) -> float:
     """The number of networks that one training of a method trains."""
     training = registry.named(method).training
     if training is None or not training.several:
         return 1
-    members = next(parameter.default for parameter in training.parameters if parameter.name == "members")
-    return members + training.distils
+    usual = next(parameter.default for parameter in training.parameters if parameter.name == "members")
+    return float(spec.parameters.get("members", (usual,))[0]) + training.distils
 
 
 def _seconds_of_training(plan: Plan, device: str | None) -> float:
@@ -169,7 +169,7 @@ def _seconds_of_training(plan: Plan, device: str | None) -> float:
     steps = max(1, len(parts.train.labels) // batch)
     rows = parts.train.take(range(min(len(parts.train.labels), batch * min(steps, STEPS))))
     few = max(1, STEPS // max(1, min(steps, STEPS)))
-    recipe = training.Recipe.from_dict(shortened(plan.recipe, few))
+    recipe = training.Recipe.from_dict({**shortened(plan.recipe, few), "stop_by": None})  # no rows to choose by
     seconds = []
     with threads.at_most(1):
         for _ in range(2):

@@ -74,7 +74,8 @@ def fit(unfitted: KinHead, validation: Predictions, samples: "dict[str, Samples]
         validation.logits,
         validation.known_labels,
         features=_features(validation, samples["validation"]),
-        training=(train.values, train.labels),
+        train_features=train.values,
+        train_labels=train.labels,
         class_names=train.class_names,
     )
 

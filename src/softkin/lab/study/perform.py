@@ -301,7 +301,8 @@ def method_of(run: TrainingRun, inputs: Inputs) -> training.Method:
     if run.outputs is not None:
         baseline = predictions.load(inputs(run.outputs) / "validation.safetensors")
         outputs = baseline.probabilities, baseline.known_labels
-    return training_run.similarity_method(measured, run.values, distance=method.title, outputs=outputs)
+    assert method.source is not None
+    return training_run.similarity_method(measured, run.values, distance=method.source.title, outputs=outputs)
 
 
 def _result(run: ResultRun, out: Path, inputs: Inputs) -> tuple[dict[str, Any], list[str]]:

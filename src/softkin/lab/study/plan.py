@@ -21,7 +21,7 @@ from softkin._io import files
 from softkin.lab.study import columns as registry
 from softkin.lab.study import heads
 from softkin.lab.study.records import Kept, Record, measured
-from softkin.lab.study.spec import TREE, TUNABLE
+from softkin.lab.study.spec import REFINED, TREE, TUNABLE
 from softkin.lab.training.methods import Value, in_words
 from softkin.lab.training.recipe import Recipe
 from softkin.lab.training.training_run import FOLLOWS, Rows, Run, TrainingRun, Unknown
@@ -152,10 +152,8 @@ class RecipeTrial:
 
     @property
     def loss(self) -> float:
-        """The validation NLL after a temperature; a training that failed has none, and loses."""
-        assert self.record is not None
-        loss = files.from_number(self.record.get("refined_nll", math.inf))
-        return math.inf if math.isnan(loss) else loss
+        """The validation NLL after a temperature."""
+        return _refined(self.record)
 
 
 @dataclass(frozen=True)
@@ -284,14 +282,15 @@ class Plan:
         """The result of a method on a seed."""
         spec = self.spec
         base, calibrator = registry.parts(method)
-        search = self.search(base, seed, lookup)
+        search = self.search(base, seed, lookup, spec.selects(method))
         seeds = {seed, spec.seeds[0]} if spec.tuning == "first seed" else {seed}
         candidates = sorted(
             self.training(base, values, tuned_on).digest for values in spec.candidates(base) for tuned_on in seeds
         )
         chosen_by: dict[str, Any] = {}
         if len(spec.candidates(base)) > 1:
-            chosen_by = {key: getattr(spec, key) for key in ("select", "search", "tuning", "accuracy_budget")}
+            chosen_by = {key: getattr(spec, key) for key in ("search", "tuning", "accuracy_budget")}
+            chosen_by["select"] = spec.selects(method)
             if self._measured_against_one_hot:
                 one_hot = (self.training(registry.ONE_HOT, {}, tuned_on) for tuned_on in seeds)
                 chosen_by["budget_of"] = sorted(job.digest for job in one_hot)
@@ -368,8 +367,16 @@ class Plan:
         recipe = self.recipe_of(registry.ONE_HOT, lookup)
         return None if recipe is None else self.training(registry.ONE_HOT, {}, seed, recipe=recipe)
 
-    def search(self, base: str, seed: int, lookup: Lookup) -> Search:
-        """The trials of a method on a seed that are due or done so far, and the choice if it can be made."""
+    def search(self, base: str, seed: int, lookup: Lookup, by: str | None = None) -> Search:
+        """The trials of a method on a seed that are due or done so far, and the choice if it can be made.
+
+        Args:
+            base: The training method.
+            seed: The seed.
+            lookup: The records of finished runs.
+            by: The number that chooses; by default that of the method without a calibrator.
+        """
+        by = by or self.spec.selects(base)
         spec = self.spec
         candidates = spec.candidates(base)
         first = spec.seeds[0]
@@ -377,18 +384,24 @@ class Plan:
         if recipe is None:
             return Search((), None)
         if spec.tuning == "first seed" and seed != first and len(candidates) > 1:
-            decided = self.search(base, first, lookup).chosen
+            decided = self.search(base, first, lookup, by).chosen
             if decided is None:
                 return Search((), None)
             trial = self._trial(base, decided.values, seed, recipe, lookup)
             return Search((trial,), trial if trial.record else None)
         if spec.search == "grid" or len(candidates) == 1:
             trials = [self._trial(base, values, seed, recipe, lookup) for values in candidates]
-            return Search(tuple(trials), self._choice(trials, base, seed, lookup))
-        return self._halving(base, seed, candidates, recipe, lookup)
+            return Search(tuple(trials), self._choice(trials, seed, lookup, by))
+        return self._halving(base, seed, candidates, recipe, lookup, by)
 
     def _halving(
-        self, base: str, seed: int, candidates: list[dict[str, Value]], recipe: Mapping[str, Any], lookup: Lookup
+        self,
+        base: str,
+        seed: int,
+        candidates: list[dict[str, Value]],
+        recipe: Mapping[str, Any],
+        lookup: Lookup,
+        by: str,
     ) -> Search:
         """Successive halving: all values train briefly, the better half twice as long, until one is left."""
         trials_so_far: list[Trial] = []
@@ -403,7 +416,7 @@ class Plan:
                 return Search(tuple(trials_so_far), None)
             if rung == 0:
                 return Search(tuple(trials_so_far), trials[0])
-            ranked = self._ranked(trials, None)  # not against one-hot, which trained longer
+            ranked = self._ranked(trials, None, by)  # not against one-hot, which trained longer
             left = [trial.values for trial in ranked[: -(-len(trials) // 2)]]
         raise AssertionError("the last rung returns")
 
@@ -414,7 +427,7 @@ class Plan:
         job = self.training(base, values, seed, recipe=recipe, one_hot=one_hot)
         return Trial(job, values, recipe["epochs"], lookup(job.digest))
 
-    def _choice(self, trials: list[Trial], base: str, seed: int, lookup: Lookup) -> Trial | None:
+    def _choice(self, trials: list[Trial], seed: int, lookup: Lookup, by: str) -> Trial | None:
         if any(trial.record is None for trial in trials):
             return None
         if len(trials) == 1:
@@ -422,7 +435,7 @@ class Plan:
         reference = self._one_hot(seed, lookup)
         if reference is None and self._measured_against_one_hot:
             return None  # not trained yet
-        return self._ranked(trials, reference)[0]
+        return self._ranked(trials, reference, by)[0]
 
     @property
     def _measured_against_one_hot(self) -> bool:
@@ -432,13 +445,15 @@ class Plan:
         job = self.one_hot(seed, lookup) if self._measured_against_one_hot else None
         return None if job is None else lookup(job.digest)
 
-    def _ranked(self, trials: list[Trial], reference: Record | None) -> list[Trial]:
-        """The trials ordered by validation metric, the best first; ties keep the order of the grid."""
+    def _ranked(self, trials: list[Trial], reference: Record | None, by: str) -> list[Trial]:
+        """The trials ordered by a number on validation rows, the best first; ties keep the order of the grid."""
         spec = self.spec
         tried = [(trial, _metrics(trial.record)) for trial in trials]
         if spec.accuracy_budget is None:
-            cost = catalogue.METRICS[spec.select].cost
-            return [trial for trial, _ in sorted(tried, key=lambda pair: cost(pair[1][spec.select]))]
+            if by == REFINED:
+                return sorted(trials, key=lambda trial: _refined(trial.record))
+            cost = catalogue.METRICS[by].cost
+            return [trial for trial, _ in sorted(tried, key=lambda pair: cost(pair[1][by]))]
         best = max(metrics["accuracy"] for _, metrics in tried)
         least = (best if reference is None else _metrics(reference)["accuracy"]) - spec.accuracy_budget / 100
 
@@ -474,8 +489,9 @@ class Plan:
                         yield from _once(self.distances(base, seed, one_hot=recipe), seen)
                 for tried in self._tried(base, lookup):
                     yield from _once(tried.job, seen)
-                for trial in self.search(base, seed, lookup).trials:
-                    yield from _once(trial.job, seen)
+                for by in self.spec.selections(base):
+                    for trial in self.search(base, seed, lookup, by).trials:
+                        yield from _once(trial.job, seen)
             for method in self.spec.methods:
                 if (kin := self.kin(method, seed)) is not None:
                     yield from _once(kin, seen)
@@ -504,6 +520,13 @@ class Plan:
 def _metrics(record: Record | None) -> Mapping[str, float]:
     assert record is not None
     return {key: one.value for key, one in measured(record).items()}
+
+
+def _refined(record: Record | None) -> float:
+    """The validation NLL after a temperature; a training that failed has none, and loses."""
+    assert record is not None
+    loss = files.from_number(record.get("refined_nll", math.inf))
+    return math.inf if math.isnan(loss) else loss
 
 
 def _once(job: Job, seen: set[str]) -> Iterator[Job]:

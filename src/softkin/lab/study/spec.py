@@ -17,9 +17,12 @@ from softkin.lab.study.heads import HEADS, USES_KIN
 from softkin.lab.training.methods import METHODS, Parameter, TrainingMethod, Value, parameters, text_of
 from softkin.lab.training.objectives.labels import PRIOR
 from softkin.lab.training.training_run import digest_of
+from softkin.losses.learned import PRIOR_ROWS
 from softkin.metrics import catalogue
 
 SEARCHES = ("grid", "halving")
+REFINED = "refined-nll"
+"""The NLL after a temperature, by which values can be chosen besides the metrics"""
 MOST_SEEDS = MOST_VALUES = 1000  # folders of a few thousand runs are the largest that were tested
 MOST_ROWS = 10_000_000
 MOST_SEED = 2**63 - 1  # the largest that torch's generators take
@@ -79,7 +82,10 @@ class StudySpec:
     uniform_alpha: tuple[Value, ...] = ()
     mixing: tuple[float, ...] = ()
     """Grids of uniform smoothing's α and of mixup's a; empty: as many values as other methods, around the default"""
-    select: str = "nll"
+    select: str | None = None
+    """The number on validation rows that chooses among values: a metric's key, or "refined-nll", the NLL after a
+    temperature. None: "refined-nll" for a method that is followed by a calibrator, which repairs the rest; "nll" for
+    one that is not"""
     search: str = "grid"
     tuning: str = "each seed"
     """"first seed": values are chosen on the first seed and kept for the others, for expensive studies"""
@@ -144,12 +150,24 @@ class StudySpec:
             raise ValueError("`mixing` must be above 0, got 0; without mixing that is one-hot.")
         if self.select in catalogue.METRICS:
             self._set("select", catalogue.METRICS.canonical(self.select))
-        selectable = tuple(metric.key for metric in catalogue.shown("select"))
-        for key, allowed in (("select", selectable), ("search", SEARCHES), ("tuning", TUNINGS)):
-            require(getattr(self, key), allowed, key)
+        for key, allowed in (("select", selectable()), ("search", SEARCHES), ("tuning", TUNINGS)):
+            if getattr(self, key) is not None or key != "select":
+                require(getattr(self, key), allowed, key)
         if self.accuracy_budget is not None:
             checks.at_least_zero(self.accuracy_budget, "accuracy_budget")
+        self._check_prior()
         _ = self.trials
+
+    def _check_prior(self) -> None:
+        if PRIOR.name not in self.parameters:
+            return
+        if 0 in self.parameters[PRIOR.name]:
+            raise ValueError(f"`{PRIOR.name}` must be above 0, got 0; the method {registry.LEARNED} has no prior.")
+        if self.methods and not any(registry.named(base).learned for base in self.bases()):
+            raise ValueError(
+                f"`{PRIOR.name}` is the weight of a prior, and none of the methods has one; add "
+                f"{registry.LEARNED}-we, or {registry.LEARNED}- before another distance."
+            )
 
     def _set(self, key: str, value: Any) -> None:
         object.__setattr__(self, key, value)
@@ -161,6 +179,15 @@ class StudySpec:
         needed = [registry.parts(name)[0] for name in self.methods]
         ordered = [name for name in (registry.ONE_HOT,) if name in needed]
         return list(dict.fromkeys(ordered + needed))
+
+    def selects(self, method: str) -> str:
+        """The number on validation rows by which a method's values are chosen."""
+        return self.select or (REFINED if registry.parts(method)[1] is not None else "nll")
+
+    def selections(self, base: str) -> list[str]:
+        """The numbers by which values of a training method are chosen, for it and for calibrators that follow it."""
+        followed = [self.selects(name) for name in self.methods if registry.parts(name)[0] == base]
+        return list(dict.fromkeys(followed)) or [self.selects(base)]
 
     def learns_from_one_hot(self, base: str) -> bool:
         """Whether a method needs a network's outputs and has no file of them: then the one-hot network's are taken."""
@@ -189,8 +216,10 @@ class StudySpec:
         bases = self.bases() if self.methods else list(PAPER)
         counts: dict[str, int] = {}
         methods = [registry.named(base) for base in bases]
-        if any(method.source is not None for method in methods):
+        if any(method.source is not None and not method.learned for method in methods):
             counts["alpha × beta"] = len(self.alpha) * len(self.beta)
+        if len(self.parameters.get(PRIOR.name, ())) > 1:
+            counts[PRIOR.name] = len(self.parameters[PRIOR.name])
         smoothing = any(_smooths(method.training) for method in methods)
         if smoothing and not counts and not self.uniform_alpha and len(self.alpha) > 1:
             counts["alpha"] = len(self.alpha)
@@ -215,7 +244,8 @@ class StudySpec:
         method = registry.named(base)
         if method.source is not None:
             kept: dict[str, Value] = {} if self.top_m is None else {"top_m": self.top_m}
-            kept |= {name: values[0] for name, values in self.parameters.items() if name == PRIOR.name}
+            if method.learned:
+                return self._leaning(kept)
             alphas, betas = _small_first(self.alpha), _small_first(self.beta)
             return [{"alpha": alpha, "beta": beta, **kept} for alpha in alphas for beta in betas]
         training = method.training
@@ -237,6 +267,14 @@ class StudySpec:
             ends = (min(numbers), max(numbers)) if numbers else ends
         tried = _small_first(listed or _spread(*ends, self.trials))
         return [{training.tuned: value, **fixed} for value in tried]
+
+    def _leaning(self, kept: Mapping[str, Value]) -> list[dict[str, Value]]:
+        """The values of learned labels with a prior: its weights if the study lists several, otherwise values of α."""
+        usual = _tuned(METHODS[registry.LEARNED]).default
+        rows = _small_first(self.parameters.get(PRIOR.name, (PRIOR_ROWS,)))
+        alphas = (usual,) if len(rows) > 1 else _spread(usual, usual, self.trials)
+        beta = self.beta[0] if len(self.beta) == 1 else "auto"
+        return [{"alpha": alpha, "beta": beta, **kept, PRIOR.name: weight} for alpha in alphas for weight in rows]
 
     # As data
 
@@ -269,6 +307,11 @@ class StudySpec:
     def digest(self) -> str:
         """The digest that identifies this study."""
         return digest_of(self.to_dict())
+
+
+def selectable() -> list[str]:
+    """The numbers on validation rows by which a study can choose values."""
+    return [*(metric.key for metric in catalogue.shown("select")), REFINED]
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
@@ -322,7 +365,7 @@ def _parameter(name: str, values: Any) -> tuple[Value, ...]:
     require(name, (other for other in takers if other not in OWN_FIELDS), "`parameters`:")
     grid = _grid(values, name)
     tuned = [method for method in takers[name] if METHODS[method].tuned == name]
-    if len(grid) > 1 and not tuned:
+    if len(grid) > 1 and not tuned and name != PRIOR.name:
         raise ValueError(f"`parameters` must hold one value for {name!r}, which no method tunes, got {len(grid)}.")
     for parameter in takers[name].values():
         for value in grid:

@@ -219,7 +219,9 @@ def build(
     for result in results:
         by_method[result.method].append(result)
     complete = {name: per_seed for name, per_seed in by_method.items() if len(per_seed) == len(spec.seeds)}
-    verdicts = {key: _verdict(key, methods) for key, methods in _sampled(complete, resamples).items() if methods}
+    networks = _networks({name: [dict(one.record["values"]) for one in own] for name, own in complete.items()})
+    sampled = _sampled(complete, resamples).items()
+    verdicts = {key: _verdict(key, methods, networks) for key, methods in sampled if methods}
     shown = columns(spec)
     rows = tuple(
         _row(name, per_seed, shown, verdicts if name in complete else {})
@@ -252,6 +254,7 @@ def _gap_error(results: Sequence[Result]) -> float:
 def judged(rows: Sequence[Row]) -> list[Row]:
     """These rows with the marks that the values of their seeds give alone, as for a table without predictions."""
     verdicts = {}
+    networks = _networks({row.method: [dict(values) for values in row.chosen] for row in rows})
     for column in metric_columns():
         if column.larger_is_better is None:
             continue
@@ -261,7 +264,7 @@ def judged(rows: Sequence[Row]) -> list[Row]:
             if column.key in row.cells and row.cells[column.key].caveat is None
         }
         if methods:
-            verdicts[column.key] = _verdict(column.key, methods)
+            verdicts[column.key] = _verdict(column.key, methods, networks)
     return [
         replace(
             row,
@@ -347,15 +350,17 @@ def _chance(results: Sequence[Result], key: str) -> float | None:
     return _mean(there)
 
 
-def _verdict(key: str, methods: Mapping[str, Sampled]) -> Verdict:
+def _networks(chosen: Mapping[str, Sequence[Mapping[str, Value]]]) -> dict[str, str]:
+    """The method of the network that a calibrator follows, where both chose the same values on every seed."""
+    networks = {name: registry.parts(name)[0] for name in chosen if registry.parts(name)[1] is not None}
+    return {name: base for name, base in networks.items() if base in chosen and chosen[base] == chosen[name]}
+
+
+def _verdict(key: str, methods: Mapping[str, Sampled], networks: Mapping[str, str]) -> Verdict:
     """The answers to the three questions, with the baselines and networks that these methods have."""
-    networks = {}
-    for name in methods:
-        base, calibrator = registry.parts(name)
-        if calibrator is not None and base in methods:
-            networks[name] = base
+    there = {name: base for name, base in networks.items() if name in methods and base in methods}
     larger = bool(catalogue.METRICS[key].larger_is_better)
-    return significance.verdict(methods, larger_is_better=larger, baselines=registry.BASELINES, networks=networks)
+    return significance.verdict(methods, larger_is_better=larger, baselines=registry.BASELINES, networks=there)
 
 
 def _marks(method: str, verdict: Verdict | None) -> dict[str, Any]:

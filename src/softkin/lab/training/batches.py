@@ -173,6 +173,8 @@ class Part:
     targets: Tensor
     whole: int
     """Rows in the whole batch"""
+    rows: Tensor
+    """(n,) the places of the samples among the training rows; of mixed samples, of the first"""
 
 
 class Batches:
@@ -230,10 +232,11 @@ class Batches:
             yield self._part(rows, places, window, mix)
 
     def _part(self, rows: NDArray[np.int64], places: NDArray[np.int64], window: Window | None, mix: Mix | None) -> Part:
-        labels = self.labels[rows[places]].to(self.device)
+        mine = torch.from_numpy(rows[places])
+        labels, mine = self.labels[mine].to(self.device), mine.to(self.device)
         inputs = self._inputs(rows, places, window)
         if mix is None:
-            return Part(inputs, labels, len(rows))
+            return Part(inputs, labels, len(rows), mine)
         partners = mix.partner[places]
         if len(places) == len(rows):
             second = inputs[torch.from_numpy(partners).to(self.device)]
@@ -241,7 +244,7 @@ class Batches:
             second = self._inputs(rows, partners, window)
         others = self.labels[rows[partners]].to(self.device)
         targets = mixed_targets(labels, others, mix.weight, self.num_classes)
-        return Part(mix.of(inputs, second), targets, len(rows))
+        return Part(mix.of(inputs, second), targets, len(rows), mine)
 
     def _inputs(self, rows: NDArray[np.int64], places: NDArray[np.int64], window: Window | None) -> Tensor:
         return self.inputs.rows(rows[places], None if window is None else window.take(places))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MOST_SEED = 2**63 - 1  # the largest that torch's generators take
 IDENTITY = ("method", "recipe", "seed", "training_digest")  # the fields of a record that identify a run
+LISTED = 20  # pairs of similar classes in the history of an epoch
 PATIENCE = 10  # steps between two checks of losses and signals where a check stalls the device
 
 
@@ -40,7 +41,8 @@ class Trained:
 
     model: nn.Module
     history: list[dict[str, Any]]
-    """One entry per epoch: loss, learning rate, images/s, α if it moves, validation accuracy, ECE, gap and NLL"""
+    """One entry per epoch: loss, learning rate, images/s, α if it moves, the most similar pairs of classes if labels
+    are learned, validation accuracy, ECE, gap and NLL"""
     seconds: float
     """Training time, summed over all sessions if the run was resumed"""
     effective_target: str
@@ -49,6 +51,8 @@ class Trained:
     class_names: list[str]
     record: dict[str, Any] = field(default_factory=dict)
     """Plain data: method, recipe, seed, device, processes, versions, which rows batch statistics covered"""
+    similarity: "Tensor | None" = None
+    """(K, K) what the network came to find similar, if labels are learned"""
 
 
 def fit(
@@ -228,7 +232,9 @@ class _Run:
         if self.channels_last:
             self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.model.to(self.device)
-        self.objective = objective(self.method, len(self.class_names)).to(self.device)
+        self.objective = objective(self.method, len(self.class_names))
+        self.objective.begin(self.batches.size)
+        self.objective.to(self.device)
         self.sgd = torch.optim.SGD(
             [parameter for parameter in self.model.parameters() if parameter.requires_grad],
             lr=self.recipe.lr,
@@ -336,6 +342,7 @@ class _Run:
             waits = self.world > 1 and place < parts - 1
             with self.accelerator.no_sync(self.net) if waits else contextlib.nullcontext():
                 logits = self._logits(self.net(part.inputs))
+                self.objective.attend(part.rows, self.at.epoch + 1, self.recipe.epochs)
                 # The processes' gradients are averaged, so each brings its rows' sum times the number of processes.
                 loss = self.objective(logits, part.targets) / part.whole
                 self.accelerator.backward(loss * self.world if self.world > 1 else loss)
@@ -436,6 +443,8 @@ class _Run:
         }
         if self.objective.alpha is not None:
             entry["alpha"] = self.objective.alpha
+        if self.objective.learning is not None:
+            entry["similar"] = [list(pair) for pair in self.objective.learning.pairs(LISTED)]
         self.at.epoch, self.at.step = self.at.epoch + 1, 0
         self.at.epoch_loss = self.at.epoch_seconds = 0.0
         self._check_weights()
@@ -451,7 +460,9 @@ class _Run:
             "epoch", **entry, epochs=self.recipe.epochs, step=self.at.epoch * self.batches.steps, seconds_left=left
         )
         if self.accelerator.log_with:
-            numbers = {name: value for name, value in entry.items() if name != "epoch" and value is not None}
+            numbers = {
+                name: value for name, value in entry.items() if name != "epoch" and isinstance(value, int | float)
+            }
             self.accelerator.log(numbers, step=self.at.epoch)
         if self.folder is not None and self._due():
             self._checkpoint()
@@ -500,4 +511,5 @@ class _Run:
             self.standardisation,
             self.class_names,
             self.record,
+            None if self.objective.learning is None else self.objective.learning.similarity.cpu(),
         )

@@ -1,7 +1,8 @@
 """One training from a source of data to a folder of results, as ``softkin train`` runs it.
 
-The folder holds ``checkpoints/`` during the training, then the predictions of every set, ``weights.safetensors`` and
-``record.json``. The record is written last: a folder that has one holds a finished training.
+The folder holds ``checkpoints/`` during the training, then the predictions of every set, ``weights.safetensors``, if
+labels are learned ``similarity.safetensors`` and ``similar.svg``, and ``record.json``. The record is written last: a
+folder that has one holds a finished training.
 """
 
 import os
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import SoftkinError, __version__, metrics
+from softkin import SoftkinError, __version__, diagrams, metrics, similarity
 from softkin._core import checks, ranks
 from softkin._io import files
 from softkin.lab import models
@@ -21,7 +22,7 @@ from softkin.lab.data import loading, ood
 from softkin.lab.training import CHECKPOINT_EVERY
 from softkin.lab.training.distances import WORDS, known_distance, label_doubts, measured_distances
 from softkin.lab.training.launch import named_device
-from softkin.lab.training.loop import MOST_SEED
+from softkin.lab.training.loop import MOST_SEED, Trained
 from softkin.lab.training.methods import SIMILARITY, Method, Value, parse
 from softkin.lab.training.recipe import Recipe
 from softkin.lab.training.training_run import Outcome, Rows, TrainingRun, Unknown, perform, record_of, similarity_method
@@ -260,9 +261,15 @@ def verdict(test: Predictions, method: Method) -> str:
         if method.auto_alpha is not None:
             cause = "alpha='auto' can only smooth less, and"
         elif alpha:
-            cause = f"α = {alpha:g} smooths more than this network needs, --alpha auto finds less, or"
+            finds = "--alpha auto finds less, or" if _may_move(method) else "on the way to better answers;"
+            cause = f"α = {alpha:g} smooths more than this network needs, {finds}"
         return f"Under-confident by {-100 * gap:.1f} points on the test rows: {cause} {mend}."
     return f"On the test rows confidence and accuracy agree within chance (gap {100 * gap:+.1f} points)."
+
+
+def _may_move(method: Method) -> bool:
+    """Whether its α may be "auto"."""
+    return any(parameter.name == "alpha" and parameter.automatic for parameter in method.labelling.parameters)
 
 
 def _is_first_process() -> bool:
@@ -320,6 +327,21 @@ def _write(output: Path, outcome: Outcome, record: dict[str, Any]) -> list[Path]
     weights = {key: value.cpu().contiguous().clone() for key, value in outcome.trained.model.state_dict().items()}
     written = [*outcome.written, output / "weights.safetensors"]
     files.write(written[-1], save(weights))
+    written += _write_learned(output, outcome.trained)
     written.append(output / RECORD)  # last, because it marks the run as finished
     files.write_json(written[-1], record)
     return written
+
+
+def _write_learned(output: Path, trained: Trained) -> list[Path]:
+    """Write what the network came to find similar, as a file that commands read and as a picture of all epochs."""
+    if trained.similarity is None:
+        return []
+    from softkin._core.figures import rendered
+
+    file, picture = output / "similarity.safetensors", output / "similar.svg"
+    how = f"what a network learned to find similar in {len(trained.history)} epochs"
+    similarity.save(file, trained.similarity, class_names=trained.class_names, source=how)
+    figure = diagrams.learned_similarity(trained.history, class_names=trained.class_names)
+    files.write(picture, rendered(figure, "svg"))
+    return [file, picture]

@@ -1,11 +1,14 @@
-"""Methods with labels of their own: one-hot, uniform smoothing, class-similarity smoothing, learned labels."""
+"""Methods with labels of their own: one-hot, uniform and class-similarity smoothing, labels that are learned."""
 
 import copy
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from softkin import smoothing
+from softkin._core import ranks
 from softkin.lab.training.declaration import Parameter
 from softkin.lab.training.objectives.objective import Objective
 from softkin.losses import AutoAlpha, LearnedSimilarityLoss, SoftLabelCrossEntropy
@@ -53,13 +56,17 @@ class Smooth(Objective):
         loss: Tensor = self.smooth(logits, targets)
         return loss
 
+    @property
+    def learning(self) -> LearnedSimilarityLoss | None:
+        return self.smooth if isinstance(self.smooth, LearnedSimilarityLoss) else None
+
     def learnt(self) -> dict[str, Tensor]:
-        return dict(self.smooth.state_dict()) if isinstance(self.smooth, LearnedSimilarityLoss) else {}
+        return {} if self.learning is None else dict(self.learning.state_dict())
 
     def end_epoch(self) -> None:
         """Compute the next epoch's labels from the samples of all processes, if they are learned."""
-        if isinstance(self.smooth, LearnedSimilarityLoss):
-            self.smooth.end_epoch()
+        if self.learning is not None:
+            self.learning.end_epoch()
 
     @property
     def moving(self) -> SoftLabelCrossEntropy | None:
@@ -129,11 +136,11 @@ class Similarity(Smooth, name="similarity", parameters=(alpha_of(0.1), BETA, TOP
         known += [f"β = {beta:g}"] if beta is not None else []
         known += [f"top-m = {top_m:g}"] if top_m else []
         known += [f"distance {method.distance}"] if method.distance else []
-        if method.values.get("prior_rows"):
+        if rows := method.values.get("prior_rows"):
             return (
                 f"learned labels, {', '.join(known)}: {1 - alpha:.4g}·one-hot + {alpha:.4g}·mean probabilities of the "
                 "class's samples that the last epoch got right, with the similarity as "
-                f"{method.values['prior_rows']:g} samples"
+                f"{rows:g} sample{'' if rows == 1 else 's'}"
             )
         if method.auto_alpha is not None:
             return (
@@ -171,3 +178,59 @@ class Learned(
             f"learned labels, α = {alpha:g}: {1 - alpha:g}·one-hot + {alpha:g}·mean probabilities of the class's "
             "samples that the last epoch got right"
         )
+
+
+class PsKd(
+    Objective,
+    name="ps-kd",
+    title="PS-KD",
+    parameters=(alpha_of(0.8, automatic=False),),
+    tuned="alpha",
+    mixable=False,
+):
+    """Cross-entropy towards (1−α_t)·e_k + α_t·p, p what the network said of the same sample one epoch before.
+
+    Progressive self-knowledge distillation (Kim et al., 2021): α_t = α·t/T grows with the epoch t of T, and the first
+    epoch has one-hot labels. As in the authors' code, p is the output of the training pass, with the augmentation of
+    that epoch. Two tables of (N, K) numbers are kept.
+    """
+
+    past: Tensor
+    news: Tensor
+    summed = ("news",)
+
+    def __init__(self, method: "Method", num_classes: int) -> None:
+        super().__init__(method, num_classes)
+        self.rows, self.share = torch.empty(0, dtype=torch.int64), 0.0
+
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        alpha = method.values["alpha"]
+        return (
+            f"the network's own outputs, α = {alpha:g}·t/T in epoch t of T: (1−α)·one-hot + α·the probabilities that "
+            "the sample got one epoch before"
+        )
+
+    def begin(self, rows: int) -> None:
+        """Make room for the probabilities of all rows, those of the last epoch and those of this one."""
+        for name in ("past", "news"):
+            self.register_buffer(name, torch.zeros(rows, self.num_classes))
+
+    def attend(self, rows: Tensor, epoch: int, epochs: int) -> None:
+        self.rows = rows
+        self.share = self.method.values["alpha"] * epoch / epochs if epoch > 1 else 0.0
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        log_p = F.log_softmax(logits.float(), dim=1)
+        own = F.nll_loss(log_p, targets, reduction="sum")
+        if self.training:
+            self.news[self.rows] = log_p.detach().exp()  # every row comes once an epoch
+        if self.share == 0:
+            return own
+        return (1 - self.share) * own - self.share * (self.past[self.rows] * log_p).sum()
+
+    @torch.no_grad()
+    def end_epoch(self) -> None:
+        """What this epoch said of each row, on all processes together, is the next epoch's label."""
+        self.past.copy_(ranks.total(self.news))
+        self.news.zero_()

@@ -9,7 +9,7 @@ from softkin.lab.training.declaration import declare
 
 if TYPE_CHECKING:
     from softkin.lab.training.methods import Method
-    from softkin.losses import SoftLabelCrossEntropy
+    from softkin.losses import LearnedSimilarityLoss, SoftLabelCrossEntropy
 
 
 class Objective(nn.Module):
@@ -38,6 +38,18 @@ class Objective(nn.Module):
         super().__init__()
         self.method, self.num_classes = method, num_classes
 
+    def begin(self, rows: int) -> None:
+        """Prepare for a training on this many rows; here nothing is kept of single rows."""
+
+    def attend(self, rows: Tensor, epoch: int, epochs: int) -> None:
+        """Hear of the samples that ``forward`` gets next.
+
+        Args:
+            rows: (n,) their places among the training rows, on the device.
+            epoch: The current epoch, counted from 1.
+            epochs: The number of all epochs.
+        """
+
     def learnt(self) -> dict[str, Tensor]:
         """What the loss has learnt so far, by name, for checkpoints."""
         return dict(self.named_buffers(recurse=False))
@@ -55,6 +67,11 @@ class Objective(nn.Module):
 
     def validated(self, logits: Tensor) -> None:
         """Learn from the logits of the validation rows, if the method does; all processes get all rows."""
+
+    @property
+    def learning(self) -> "LearnedSimilarityLoss | None":
+        """The loss that learns which classes are similar, if there is one."""
+        return None
 
     @property
     def moving(self) -> "SoftLabelCrossEntropy | None":
