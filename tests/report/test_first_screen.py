@@ -72,7 +72,7 @@ def test_the_page_shows_the_bins_and_the_threshold_that_were_asked_for(tmp_path,
     assert shown["n_bins"] == 30
     assert raw["metrics"]["ece_hist"]["value"] == said["metrics"]["ece_hist"]["value"]
     assert raw["metrics"]["ece_hist"]["value"] == metrics.ece_hist(many.probabilities, many.known_labels, n_bins=30)
-    assert f"answer only above {chosen['threshold']:.6f}" in static(page.read_text())
+    assert f"answer only above {100 * chosen['threshold']:.1f} %" in static(page.read_text())
 
 
 def test_a_number_of_bins_that_no_slider_offers_is_shown_too():

@@ -4,7 +4,8 @@ function followAddress() {
   if (location.hash.length < 2) return;
   makeAll();
   readAddress();
-  if (!location.hash.includes("=")) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+  const section = location.hash.slice(1).split("&")[0];
+  if (!section.includes("=")) document.getElementById(decodeURIComponent(section))?.scrollIntoView();
 }
 
 PAGES[data.kind]();
