@@ -65,7 +65,7 @@ def test_certified_thresholds_keep_their_share_of_false_alarms(data):
 def test_the_headline_speaks_of_the_positive_class(predictions, data):
     binary = data["binary"]
     assert binary["positive"] == "fraud"
-    found = re.fullmatch(r"Where it says (\d+) % fraud, (\d+) % are", binary["headline"])
+    found = re.fullmatch(r"Where it says (\d+) %, (\d+) % are fraud", binary["headline"])
     claimed, true = int(found[1]) / 100, int(found[2]) / 100
     assert binary["kind"] == ("over" if claimed > true else "under")
     p, y = predictions.probabilities[:, 1].numpy(), predictions.known_labels.numpy()

@@ -275,6 +275,11 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _inside(name: str) -> str:
+    """A calibrator's name inside a sentence; one that is named after a person keeps its capital."""
+    return name if name.startswith("Platt") else name[0].lower() + name[1:]
+
+
 def _binary_advice(data: Mapping[str, Any]) -> list[str]:
     """What calibrators do to the probability of the positive class, which a temperature need not repair."""
     raw, *others = data["variants"]
@@ -288,7 +293,7 @@ def _binary_advice(data: Mapping[str, Any]) -> list[str]:
             f"(chance alone: {_percent(chance)}), at best {_percent(errors[best['key']])} after one."
         ]
     says = f"calibration error of the probability of {name} {_number_pair(errors['raw'], errors[best['key']])}"
-    lines = [f"<strong>Fit {_text(best['name'][0].lower() + best['name'][1:])}</strong>: {says}, cross-fitted."]
+    lines = [f"<strong>Fit {_text(_inside(best['name']))}</strong>: {says}, cross-fitted."]
     worse = [v for v in others if v is not best and errors[v["key"]] > errors["raw"]]
     lines += [f"{_text(v['name'])} does not repair it: {_number_pair(errors['raw'], errors[v['key']])}." for v in worse]
     return lines
@@ -317,11 +322,14 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
     ]
 
 
+MOST_CHANCE = 0.5
+
+
 def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
     """Whether labels by class similarity could help."""
     alike = data["similarity"]
-    if alike is not None and not alike["mistakes"]["wrong"]:
-        return []  # no mistake to explain
+    if alike is not None and (not alike["mistakes"]["wrong"] or alike["mistakes"]["chance"] > MOST_CHANCE):
+        return []  # no mistake to explain, or so few classes that all of them are near
     if alike is None:
         return [
             "Class similarity was not examined: with <code>--distances</code> the page shows whether mistakes stay "

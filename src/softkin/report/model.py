@@ -345,10 +345,15 @@ def _positive(claims: Claims, settings: Settings, confidence: float) -> Positive
 def _binary(raw: Variant, predictions: Predictions, names: Sequence[str]) -> Binary | None:
     if raw["positive"] is None:
         return None
-    negative, true = ("wrong", "right") if predictions.are_pairs else (names[0], names[1])
+    negative, true = ("wrong", "right") if predictions.are_pairs else map(_class, names)
     words = positive.in_words(raw["positive"], true, len(predictions))
     count = int((predictions.known_labels == 1).sum())
     return {"positive": true, "negative": negative, "positives": count, **words}
+
+
+def _class(name: str) -> str:
+    """A class in a sentence: a number alone would read as one of the counts."""
+    return f"class {name}" if re.fullmatch(r"[-+]?\d+(\.\d+)?", name) else name
 
 
 def shown_metrics(num_classes: int | None = None) -> list[Metric]:

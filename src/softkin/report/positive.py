@@ -132,6 +132,6 @@ def in_words(positive: Positive, name: str, num_samples: int) -> Said:
     claimed, true = float(curve.confidence[worst]), float(curve.likelihood[worst])
     return {
         "kind": "over" if claimed > true else "under",
-        "headline": f"Where it says {100 * claimed:.0f} % {name}, {100 * true:.0f} % are",
+        "headline": f"Where it says {100 * claimed:.0f} %, {100 * true:.0f} % are {name}",
         "detail": detail,
     }
