@@ -1,7 +1,7 @@
 """How often intervals hold the truth and tests reject what is equal, by simulation: the tables of docs/bias.md.
 
     python benchmarks/interval_coverage.py run                      # every population, resumes where it stopped
-    python benchmarks/interval_coverage.py run --only metrics --draws 200
+    python benchmarks/interval_coverage.py run --only errors --draws 200
     python benchmarks/interval_coverage.py table                    # writes the tables into docs/bias.md
 
 Each population draws probabilities together with the true chance of every class, so that the truth of a metric follows
@@ -32,6 +32,7 @@ from softkin import decisions, metrics
 from softkin.lab.study import significance
 from softkin.metrics import binning, density, gaussians
 from softkin.metrics.catalogue import METRICS
+from softkin.metrics.scopes import Claims
 
 torch.set_num_threads(1)
 
@@ -118,6 +119,8 @@ POPULATIONS = {
     "over-confident, K = 100": Population("the same, spread 3", 100, sharpened(100, 1.6, spread=3)),
     "slightly over, K = 10": Population("logits multiplied by 1.1", 10, sharpened(10, 1.1)),
     "under-confident, K = 10": Population("logits multiplied by 0.65", 10, sharpened(10, 0.65)),
+    "under-confident, K = 3": Population("the same", 3, sharpened(3, 0.65)),
+    "under-confident, K = 100": Population("the same, spread 3", 100, sharpened(100, 0.65, spread=3)),
     "imbalanced, K = 10": Population("over-confident, class k 0.5^k as frequent", 10, sharpened(10, 1.6, rarer=0.5)),
     "mixed, K = 10": Population("over where an even class wins, under where an odd one does", 10, mixed),
     "one bin, K = 2": Population("off by 0.3 above 14/15, calibrated elsewhere", 2, one_bin),
@@ -126,6 +129,7 @@ POPULATIONS = {
     "sure and right, K = 2": Population("calibrated between 95 and 99.5 %", 2, sure_and_right),
 }
 SIZES = (40, 200, 1000)
+ALL_SIZES = (*SIZES, 10_000)
 
 
 def labels(q: Array, rng: np.random.Generator) -> Array:
@@ -357,6 +361,160 @@ def metrics_chunk(
     return dict(tally.counts)
 
 
+ERRORS = ("ece_hist", "ece_hist output", "ece_kde", "classwise_ece", "signed_gap over", "brier within")
+"""What errs most easily, with more draws and sizes"""
+
+
+def errors_chunk(name: str, n: int, chunk: int, draws: int = CHUNK) -> dict[str, Any]:
+    """Intervals of ``ERRORS`` alone."""
+    return metrics_chunk(name, n, chunk, ERRORS, draws)
+
+
+# -------------------------------------------------------------------------------- other shapes than rows of classes
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Samples of a shape: ``draw`` gives scores, outcomes, options of metrics, and what ``truth`` needs of them."""
+
+    draw: Callable[[np.random.Generator, int], tuple[Array, Array, dict[str, Any], tuple[Array, ...]]]
+    truths: dict[str, Callable[..., float]]
+
+
+def claims_error(score: Array, chance: Array, weight: Array) -> float:
+    """The histogram ECE of weighted claims."""
+    place = np.searchsorted(WIDTH[1:-1], score, side="left")
+    return float(np.abs(np.bincount(place, weight * (score - chance), minlength=M)).sum() / weight.sum())
+
+
+def ranking_of(score: Array, chance: Array, weight: Array) -> float:
+    """P(the score of a hit > that of a miss), of continuous scores."""
+    order = np.argsort(score)
+    right, wrong = (weight * chance)[order], (weight * (1 - chance))[order]
+    return float((right * (wrong.cumsum() - wrong / 2)).sum() / (right.sum() * wrong.sum()))
+
+
+def pair_risk(score: Array, chance: Array, weight: Array) -> float:
+    """AURC of pairs, with weights."""
+    order = np.argsort(-score)
+    w, lost = weight[order], (weight * (1 - chance))[order]
+    return float((w * lost.cumsum() / w.cumsum()).sum() / w.sum())
+
+
+PAIR_TRUTHS: dict[str, Callable[..., float]] = {
+    "ece_hist": claims_error,
+    "brier": lambda s, q, w: float((w * ((s - q) ** 2 + q * (1 - q))).sum() / w.sum()),
+    "nll": lambda s, q, w: float((w * -(q * np.log(s) + (1 - q) * np.log(1 - s))).sum() / w.sum()),
+    "signed_gap": lambda s, q, w: float((w * (s - q)).sum() / w.sum()),
+    "confidence_auroc": ranking_of,
+    "aurc": pair_risk,
+}
+
+
+def pairs(rng: np.random.Generator, n: int, *, weighted: bool = False) -> tuple[Array, Array, dict[str, Any], Any]:
+    """Confidences that claim too much, and whether they were right; weights fall with the confidence."""
+    s = rng.beta(2.0, 1.0, n).clip(1e-6, 1 - 1e-6)
+    q = s**1.4
+    w = rng.uniform(0.5, 1.5, n) * (1.5 - s) if weighted else np.ones(n)
+    return s, rng.random(n) < q, {"sample_weight": w} if weighted else {}, (s, q, w)
+
+
+def binary(rng: np.random.Generator, n: int) -> tuple[Array, Array, dict[str, Any], Any]:
+    """Scores of class 1, half of them too high."""
+    z = 1.5 * rng.normal(size=n)
+    s, q = 1 / (1 + np.exp(-z)), 1 / (1 + np.exp(-z / 1.5 + 0.3))
+    return s, (rng.random(n) < q).astype(int), {}, (s, q, np.ones(n))
+
+
+VOTES = 5
+
+
+def votes(rng: np.random.Generator, n: int) -> tuple[Array, Array, dict[str, Any], Any]:
+    """Four classes, over-confident, with five votes for each row."""
+    p, q = sharpened(4, 1.5, spread=1.5)(rng, n)
+    return p, rng.multinomial(VOTES, q), {}, (p, q)
+
+
+def several(rng: np.random.Generator, n: int) -> tuple[Array, Array, dict[str, Any], Any]:
+    """Five labels for each row, claimed with too much confidence, which depend on each other through the row."""
+    z = rng.normal(size=(n, 5)) + rng.normal(size=(n, 1)) - 1
+    s, q = 1 / (1 + np.exp(-1.5 * z)), 1 / (1 + np.exp(-z))
+    return s, (rng.random((n, 5)) < q).astype(int), {}, (s, q)
+
+
+def ordered(rng: np.random.Generator, n: int) -> tuple[Array, Array, dict[str, Any], Any]:
+    """Five classes in an order, over-confident."""
+    p, q = sharpened(5, 1.5, spread=1.5)(rng, n)
+    return p, labels(q, rng), {}, (p, q)
+
+
+def winning_error(p: Array, q: Array) -> float:
+    """The histogram ECE of the winners."""
+    rows, winner = np.arange(len(p)), p.argmax(axis=1)
+    return binned_error(p[rows, winner], q[rows, winner], WIDTH, 1, len(p))
+
+
+def ranked(p: Array, q: Array) -> float:
+    """The ranked probability score."""
+    said, true = p.cumsum(axis=1)[:, :-1], q.cumsum(axis=1)[:, :-1]
+    return float(((said - true) ** 2 + true * (1 - true)).mean())
+
+
+SHAPES = {
+    "pairs": Shape(pairs, PAIR_TRUTHS),
+    "weighted pairs": Shape(lambda rng, n: pairs(rng, n, weighted=True), PAIR_TRUTHS),
+    "binary scores": Shape(
+        binary,
+        {
+            "auc": ranking_of,
+            "ece_hist": lambda s, q, w: winning_error(np.stack([1 - s, s], 1), np.stack([1 - q, q], 1)),
+        },
+    ),
+    "votes": Shape(
+        votes,
+        {
+            "ece_hist": winning_error,
+            "nll": lambda p, q: float(-(q * np.log(p)).sum(axis=1).mean()),
+            "brier": lambda p, q: float(((p - q) ** 2 + q * (1 - q) / VOTES).sum(axis=1).mean()),
+            "accuracy": lambda p, q: float(q[np.arange(len(p)), p.argmax(axis=1)].mean()),
+        },
+    ),
+    "several labels": Shape(
+        several,
+        {
+            "ece_hist output": lambda s, q: binned_error(s, q, WIDTH, 1, s.size),
+            "classwise_ece": lambda s, q: float(
+                np.mean([binned_error(s[:, k], q[:, k], WIDTH, 1, len(s)) for k in range(s.shape[1])])
+            ),
+            "brier": lambda s, q: float(((s - q) ** 2 + q * (1 - q)).mean()),
+        },
+    ),
+    "ordered classes": Shape(ordered, {"rps": ranked}),
+}
+
+
+@lru_cache(maxsize=16)
+def shape_truths(name: str) -> dict[str, float]:
+    """Of 400,000 rows."""
+    parts = SHAPES[name].draw(np.random.default_rng(99), 400_000)[3]
+    return {quantity: truth(*parts) for quantity, truth in SHAPES[name].truths.items()}
+
+
+def kinds_chunk(name: str, n: int, chunk: int, draws: int = CHUNK) -> dict[str, Any]:
+    """Intervals of metrics of other shapes."""
+    tally = Tally()
+    for r in range(draws):
+        rng = np.random.default_rng([zlib.crc32(name.encode()), n, chunk, r])
+        scores, outcomes, options, _ = SHAPES[name].draw(rng, n)
+        for quantity, truth in shape_truths(name).items():
+            metric, chosen = OPTIONS.get(quantity, (quantity, {}))
+            interval: Any = getattr(metrics, metric)(
+                scores, outcomes, **options, **chosen, confidence=LEVEL, resamples=RESAMPLES, seed=r
+            )
+            tally.add(quantity, interval.low, interval.high, truth, float(interval))
+    return dict(tally.counts)
+
+
 # ---------------------------------------------------------------------------------------------- two models
 
 
@@ -519,7 +677,7 @@ def study_chunk(name: str, n: int, chunk: int, draws: int = CHUNK) -> dict[str, 
             make = METRICS[key].statistic
             everything = {}
             for m, row in enumerate(trained):
-                made = [make(torch.from_numpy(p), torch.from_numpy(y)) for p in row]
+                made = [make(Claims.of(torch.from_numpy(p), torch.from_numpy(y))) for p in row]
                 seen = np.array([statistic.value() for statistic in made])
                 again = np.stack([drawn.values(s, [statistic])[0] for s, statistic in enumerate(made)], axis=1)
                 usual = [metrics.when_calibrated(torch.from_numpy(p), key) for p in row] if "ece" in key else None
@@ -545,6 +703,8 @@ class Simulation:
 
 SIMULATIONS = {
     "metrics": Simulation(metrics_chunk, tuple(POPULATIONS), SIZES),
+    "errors": Simulation(errors_chunk, tuple(POPULATIONS), ALL_SIZES),
+    "kinds": Simulation(kinds_chunk, tuple(SHAPES), ALL_SIZES),
     "pairs": Simulation(pairs_chunk, tuple(PAIRS), SIZES),
     "unknown": Simulation(unknown_chunk, tuple(SEPARATIONS), (40, 200, 1000)),
     "abstention": Simulation(abstention_chunk, tuple(RISKS), (200, 1000, 5000)),
@@ -558,6 +718,8 @@ LARGE = ("calibrated, K = 10", "over-confident, K = 10", "mixed, K = 10", "one b
 
 def is_drawn(family: str, name: str, n: int) -> bool:
     """Whether this cell is part of the grid."""
+    if family == "errors" and n == ALL_SIZES[-1]:
+        return POPULATIONS[name].classes <= 10
     return family != "metrics" or {SIZES[0]: name in SMALL, SIZES[-1]: name in LARGE}.get(n, True)
 
 
@@ -679,7 +841,34 @@ def tables(summed: Totals) -> str:
     return "\n".join(lines)
 
 
+def table_of(summed: Totals, family: str, quantity: str) -> list[str]:
+    """One quantity: populations against sizes."""
+    simulation = SIMULATIONS[family]
+    heads = [f"n = {n:,}" for n in simulation.sizes]
+    rows = [
+        (name, [_percent(summed.get((family, name, n, quantity))) for n in simulation.sizes])
+        for name in simulation.names
+        if any((family, name, n, quantity) in summed for n in simulation.sizes)
+    ]
+    return _grid(f"`{quantity}`", heads, rows)
+
+
+def newest_tables(summed: Totals) -> str:
+    """Those of errors and of other shapes."""
+    lines = [f"Errors, {_draws(summed, 'errors')}: 95 % intervals that hold the truth, in %:", ""]
+    for quantity in ERRORS:
+        lines += table_of(summed, "errors", quantity)
+    lines += [f"Other shapes than rows of classes, {_draws(summed, 'kinds')}, in %:", ""]
+    rows = [
+        (f"{name}, `{q}`", [_percent(summed.get(("kinds", name, n, q))) for n in ALL_SIZES])
+        for name, shape in SHAPES.items()
+        for q in shape.truths
+    ]
+    return "\n".join([*lines, *_grid("shape", [f"n = {n:,}" for n in ALL_SIZES], rows)])
+
+
 START, END = "<!-- coverage: written by benchmarks/interval_coverage.py -->", "<!-- end of coverage -->"
+NEWEST, NEWEST_END = "<!-- errors and kinds: written by benchmarks/interval_coverage.py -->", "<!-- end of errors -->"
 
 
 def main() -> None:
@@ -695,9 +884,15 @@ def main() -> None:
     if arguments.command == "run":
         run(arguments.results, arguments.only, arguments.draws, arguments.seconds, arguments.backwards)
         return
-    text = DOCUMENT.read_text()
-    before, after = text.split(START)[0], text.split(END)[1]
-    DOCUMENT.write_text(f"{before}{START}\n{tables(totals(arguments.results))}{END}{after}")
+    text, summed = DOCUMENT.read_text(), totals(arguments.results)
+    families = {family for family, *_ in summed}
+    for start, end, made, wanted in (
+        (START, END, tables, families - {"errors", "kinds"}),
+        (NEWEST, NEWEST_END, newest_tables, families & {"errors", "kinds"}),
+    ):
+        if wanted:
+            text = f"{text.split(start)[0]}{start}\n{made(summed)}{end}{text.split(end)[1]}"
+    DOCUMENT.write_text(text)
     print(f"Wrote {DOCUMENT}")
 
 

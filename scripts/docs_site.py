@@ -31,6 +31,11 @@ MEASUREMENTS = {
     "auto_alpha": "α that tunes itself: measured",
     "structured": "Structured calibrators: measured",
     "coverage": "Intervals: how often they hold",
+    "choosing": "Choosing a similarity: measured",
+    "decisions": "What decisions are worth: measured",
+    "sklearn": "Beside CalibratedClassifierCV: measured",
+    "demo": "How the network of the demo was chosen",
+    "kin": "Kin: measured",
     "others": "Language models, other networks, climbing",
 }
 NAV: list[tuple[str, list[tuple[str, str]]]] = [
@@ -170,9 +175,18 @@ def page_of(notebook: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links to files of the repository that are no pages become plain words; text is as GitHub shows it."""
-    return re.sub(r"\[([^\]]+)\]\(\.\./([^)#]+)(#[^)]*)?\)", r"\1 (`\2` in the repository)", markdown)
+    markdown = re.sub(r"^\[(examples/\w+\.py)\]\(\.\./\1\)$", _folded, markdown, flags=re.MULTILINE)
+    outside = "../" * (1 + page.file.src_uri.count("/"))
+    return re.sub(rf"\[([^\]]+)\]\({outside}([^)#]+)(#[^)]*)?\)", r"\1 (`\2` in the repository)", markdown)
+
+
+def _folded(match: re.Match[str]) -> str:
+    """A script that stands alone on a line is shown, folded."""
+    code = (ROOT / match[1]).read_text(encoding="utf-8").partition('"""\n\n')[2].strip()
+    shown = "\n".join(f"    {line}".rstrip() for line in code.splitlines())
+    return f'??? note "{match[1]}"\n\n    ```python\n{shown}\n    ```'
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
@@ -241,10 +255,8 @@ def gallery(chosen: list[str]) -> None:
         if about.startswith(f"{title}: "):  # the heading says it
             about = about.removeprefix(f"{title}: ")
             about = about[0].upper() + about[1:]
-        code = script.read_text(encoding="utf-8").partition('"""\n\n')[2]
         lines += [f"## {title}", "", about, "", f"![{title}](figures/gallery/{name}.png)", ""]
-        lines += [f'??? note "examples/{name}.py"', "", "    ```python"]
-        lines += [f"    {line}".rstrip() for line in code.strip().splitlines()] + ["    ```", ""]
+        lines += [f"[examples/{name}.py](../examples/{name}.py)", ""]
     for path in sorted(figures.rglob("*"), reverse=True):
         if path.is_dir():
             path.rmdir()

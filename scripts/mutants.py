@@ -1,8 +1,9 @@
-"""Small mutants of one source file, to see which of them its tests do not notice.
+"""Small mutants of source files, to see which of them their tests do not notice.
 
 ``python scripts/mutants.py src/softkin/metrics/ranking.py --count 20 --seed 0`` changes one thing at a time (a sign, a
 comparison, a number by one, a term dropped), runs the test file of the same name with each, and prints the mutants that
-survive. Mutants are made in a copy of the sources: the work tree stays as it is.
+survive. Of a folder, mutants are drawn from all its modules that have such a test file. Mutants are made in a copy of
+the sources: the work tree stays as it is.
 """
 
 import argparse
@@ -117,11 +118,11 @@ def mirrored(file: Path) -> Path:
 class Bench:
     """A copy of the sources in which a file is changed and tested."""
 
-    def __init__(self, folder: Path, file: Path, tests: list[str], timeout: float) -> None:
-        self.tests, self.timeout = tests, timeout
+    def __init__(self, folder: Path, timeout: float) -> None:
+        self.timeout = timeout
+        self.sound: set[tuple[Path, str]] = set()  # files whose tests of this kind pass without a mutant
         self.sources = folder / "src"
         shutil.copytree(ROOT / "src", self.sources, ignore=shutil.ignore_patterns("__pycache__"))
-        self.file = self.sources / file.relative_to(ROOT / "src")
         self.environment = {
             **os.environ,
             "PYTHONPATH": str(self.sources),
@@ -129,21 +130,31 @@ class Bench:
             "OMP_NUM_THREADS": "1",
         }
 
-    def passes(self, source: bytes) -> bool:
-        """Whether the tests pass with this source: the quick ones first, then the slow ones."""
-        for compiled in (self.file.parent / "__pycache__").glob(f"{self.file.stem}.*"):
-            compiled.unlink()
-        self.file.write_bytes(source)
-        return all(self._tested(chosen) for chosen in ("not slow", "slow"))
+    def passes(self, file: Path, source: bytes, tests: list[str]) -> bool:
+        """Whether the tests pass with this source of the file: the quick ones first, then the slow ones."""
+        for chosen in ("not slow", "slow"):
+            if not self._tested(file, source, chosen, tests):
+                if (file, chosen) not in self.sound:
+                    if not self._tested(file, file.read_bytes(), chosen, tests):
+                        sys.exit(f"{' '.join(tests)} ({chosen}) fails without any mutant.")
+                    self.sound.add((file, chosen))
+                return False
+        return True
 
-    def _tested(self, chosen: str) -> bool:
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", chosen, *self.tests]
+    def _tested(self, file: Path, source: bytes, chosen: str, tests: list[str]) -> bool:
+        changed = self.sources / file.relative_to(ROOT / "src")
+        for compiled in (changed.parent / "__pycache__").glob(f"{changed.stem}.*"):
+            compiled.unlink()
+        changed.write_bytes(source)
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", chosen, *tests]
         try:
             done = subprocess.run(
                 command, cwd=ROOT, env=self.environment, capture_output=True, timeout=self.timeout, check=False
             )
         except subprocess.TimeoutExpired:
             return False
+        finally:
+            changed.write_bytes(file.read_bytes())
         return done.returncode in (0, 5)  # 5: there are no such tests
 
     def imported(self) -> Path:
@@ -154,38 +165,46 @@ class Bench:
         return Path(done.stdout.strip())
 
 
+def modules(path: Path) -> list[Path]:
+    """The file, or the modules of a folder whose formulas have a test file of the same name."""
+    return [path] if path.is_file() else [file for file in sorted(path.rglob("*.py")) if mirrored(file).is_file()]
+
+
 def main() -> int:
-    """Test mutants of the file that is named; 1 if any survives."""
+    """Test mutants of the files that are named; 1 if any survives."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path, metavar="FILE", help="a module below src/softkin")
+    parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="modules or folders below src/softkin")
     parser.add_argument("--tests", nargs="+", metavar="PATH", help="what to run (the test file of the same name)")
     parser.add_argument("--count", type=int, metavar="N", help="so many mutants, drawn at random (all)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the draw (0)")
+    parser.add_argument("--skip", type=int, default=0, metavar="N", help="leave out the first N of these (0)")
     parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="for one mutant (300)")
     arguments = parser.parse_args()
-    file = arguments.file.resolve()
-    if not file.is_relative_to(ROOT / "src" / "softkin") or not file.is_file():
-        parser.error(f"FILE must be a module below src/softkin, got {arguments.file}.")
-    tests = arguments.tests or [str(mirrored(file))]
-    for path in tests:
+    files: list[Path] = []
+    for path in (path.resolve() for path in arguments.paths):
+        if not path.is_relative_to(ROOT / "src" / "softkin") or not path.exists():
+            parser.error(f"PATH must lie below src/softkin, got {path}.")
+        files += modules(path)
+    tests = {file: arguments.tests or [str(mirrored(file))] for file in files}
+    for path in {path for paths in tests.values() for path in paths}:
         if not Path(path.split("::")[0]).exists():
             parser.error(f"there is no {path}; say with --tests what to run.")
-    source = file.read_bytes()
-    chosen = mutants(source.decode())
+    chosen = [(file, mutant) for file in files for mutant in mutants(file.read_text())]
     if arguments.count is not None and arguments.count < len(chosen):
         places = random.Random(arguments.seed).sample(range(len(chosen)), arguments.count)
         chosen = [chosen[place] for place in sorted(places)]
+    chosen = chosen[arguments.skip :]
     survived = 0
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), file, tests, arguments.timeout)
+        bench = Bench(Path(folder), arguments.timeout)
         if not bench.imported().is_relative_to(bench.sources):
             sys.exit(f"the tests would import {bench.imported()}, not the copy that holds the mutants.")
-        if not bench.passes(source):
-            sys.exit(f"{' '.join(tests)} fails without any mutant.")
-        for mutant in chosen:
-            if bench.passes(mutant.applied(source)):
+        for number, (file, mutant) in enumerate(chosen, start=arguments.skip + 1):
+            source = file.read_bytes()
+            if bench.passes(file, mutant.applied(source), tests[file]):
                 survived += 1
-                print(f"survives: {file.name}:{mutant.line}: {mutant.before} → {mutant.after}", flush=True)
+                place = file.relative_to(ROOT / "src" / "softkin")
+                print(f"survives ({number}): {place}:{mutant.line}: {mutant.before} → {mutant.after}", flush=True)
     print(f"{len(chosen)} mutants, {len(chosen) - survived} killed, {survived} survived")
     return int(survived > 0)
 

@@ -105,8 +105,8 @@ def test_weights_count_as_repetitions_and_reach_classifier_and_calibrator():
     weighted = CalibratedClassifier(model, method="temperature", cv=folds).fit(X, Y, sample_weight=weights)
     whole = CalibratedClassifier(model, method="temperature", cv=again).fit(X[repeated], Y[repeated])
     np.testing.assert_allclose(weighted.predict_proba(X), whole.predict_proba(X), atol=1e-5)
-    with pytest.warns(UserWarning, match="VectorScaling takes no weights"):
-        CalibratedClassifier(model, method="vector", cv=folds).fit(X, Y, sample_weight=weights)
+    with pytest.warns(UserWarning, match="BayesianBinning takes no weights"):
+        CalibratedClassifier(model, method="bayesian-binning", cv=folds).fit(X, Y, sample_weight=weights)
 
 
 def test_groups_fit_parameters_jobs_and_logarithms():

@@ -1,5 +1,7 @@
 """Figures and pages reach TensorBoard, MLflow and Weights & Biases, and are read back."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -78,6 +80,20 @@ def test_training_writes_for_mlflow_through_accelerate(mlflow, tmp_path, monkeyp
     (run,) = client.search_runs([experiment.experiment_id])
     history = client.get_metric_history(run.info.run_id, "loss")
     assert [entry.value for entry in history] == pytest.approx([entry["loss"] for entry in trained.history])
+
+
+@pytest.mark.slow
+def test_the_command_writes_for_mlflow_without_any_setting(tmp_path):
+    pytest.importorskip("mlflow")
+    command = [sys.executable, "-m", "softkin", "train", "digits", "--max-per-class", "3", "--model", "mlp(hidden=16)"]
+    options = ["--validation", "60", "--test", "80", "--epochs", "2", "--tracker", "mlflow", "--output", "run"]
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
+    done = subprocess.run(
+        [*command, *options], cwd=tmp_path, env=variables | {"PYTHONSAFEPATH": "1"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    kept = [path for path in tmp_path.rglob("*") if path.name in ("loss", "mlflow.db")]
+    assert kept, sorted(path.name for path in tmp_path.iterdir())
 
 
 def test_weights_and_biases_offline(page, tmp_path, monkeypatch):

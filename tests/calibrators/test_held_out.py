@@ -84,7 +84,14 @@ def test_chains_keep_to_one_score():
     assert metrics.ece_hist(p, right) < 0.06
 
 
-@pytest.mark.parametrize("calibrator", ONE_SCORE, ids=repr)
+MAPS = [
+    calibrators.VectorScaling(),
+    calibrators.MatrixScaling(lam=0.01, mu=0.02),
+    calibrators.DirichletCalibration(lam=0.01),
+]
+
+
+@pytest.mark.parametrize("calibrator", [*ONE_SCORE, *MAPS], ids=repr)
 def test_a_weight_of_two_is_a_row_twice(calibrator):
     rng = np.random.default_rng(3)
     n = 3000 if isinstance(calibrator, calibrators.SplineCalibration) else 120  # the spline's t is a share of rows
@@ -115,7 +122,43 @@ def test_weights_agree_with_scikit_learn():
     np.testing.assert_allclose(platt.predict_proba(z), peer.predict_proba(z[:, None])[:, 1], atol=1e-4)
 
 
-@pytest.mark.parametrize("calibrator", ONE_SCORE, ids=repr)
+def test_weights_of_a_matrix_agree_with_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(9)
+    z, y, w = 2 * rng.normal(size=(300, 4)), rng.integers(0, 4, 300), rng.exponential(size=300)
+    w /= w.mean()
+    ours = calibrators.MatrixScaling(penalty="l2", lam=0.01, mu=0.0).fit(z, y, sample_weight=w)
+    peer = LogisticRegression(C=1 / (2 * 0.01 * 300), tol=1e-10, max_iter=1000).fit(z, y, sample_weight=w)
+    np.testing.assert_allclose(ours.predict_proba(z), peer.predict_proba(z), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [calibrators.StructuredVectorScaling, calibrators.StructuredMatrixScaling])
+def test_weights_of_a_structured_map(kind):
+    rng = np.random.default_rng(10)
+    z, y, w = 2 * rng.normal(size=(400, 3)), rng.integers(0, 3, 400), rng.integers(0, 4, 400)
+    count = w.sum() ** 2 / (w**2).sum()  # the prior weighs as much beside so many rows of equal weight
+    weighted = kind(strength=1.0).fit(z, y, sample_weight=w)
+    repeated = kind(strength=w.sum() / count).fit(z.repeat(w, axis=0), y.repeat(w))
+    np.testing.assert_allclose(weighted.predict_proba(z), repeated.predict_proba(z), atol=1e-3)
+    same = kind().fit(z, y, sample_weight=np.full(400, 2.5))
+    np.testing.assert_allclose(same.predict_proba(z), kind().fit(z, y).predict_proba(z), atol=1e-5)
+    plain = kind(strength=1.0).fit(z, y)
+    assert np.abs(plain.predict_proba(z) - weighted.predict_proba(z)).max() > 0.01
+
+
+@pytest.mark.parametrize("calibrator", [calibrators.MatrixScaling(), calibrators.StructuredMatrixScaling()], ids=repr)
+def test_the_search_counts_weights(calibrator):
+    """Rows of weight 0 may say anything."""
+    rng = np.random.default_rng(11)
+    z, y = 2 * rng.normal(size=(200, 3)), rng.integers(0, 3, 200)
+    w = np.repeat([1.0, 0.0], 100)
+    one = calibrator.unfitted().fit(z, y, sample_weight=w).predict_proba(z)
+    other = calibrator.unfitted().fit(z, np.where(w > 0, y, 0), sample_weight=w).predict_proba(z)
+    np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("calibrator", [*ONE_SCORE, *MAPS], ids=repr)
 def test_votes_count_by_their_share(calibrator):
     rng = np.random.default_rng(5)
     z = 2 * rng.normal(size=(150, 4))
@@ -128,8 +171,8 @@ def test_votes_count_by_their_share(calibrator):
 
 def test_what_takes_no_weights_says_so():
     z, y = np.random.default_rng(6).normal(size=(50, 3)), np.arange(50) % 3
-    with pytest.raises(ValueError, match="MatrixScaling takes neither weights nor soft labels; these do: Temperature"):
-        calibrators.MatrixScaling().fit(z, y, sample_weight=np.ones(50))
+    with pytest.raises(ValueError, match="BayesianBinning takes neither weights nor soft labels; these do: Temperat"):
+        calibrators.BayesianBinning().fit(z, y, sample_weight=np.ones(50))
 
 
 def test_pixels_are_rows():

@@ -111,7 +111,8 @@ def test_a_file_with_groups_and_weights(tmp_path):
     own = metrics.ece_hist(s[::2], right[::2], sample_weight=w[::2])
     assert first["name"] == "a"
     assert first["metrics"]["ece_hist"]["value"] == pytest.approx(own)
-    assert "absent" in first["metrics"]["aurc"]
+    own = metrics.aurc(s[::2], right[::2], sample_weight=w[::2])
+    assert first["metrics"]["aurc"]["value"] == pytest.approx(own)
     assert "threshold" not in first
     with pytest.raises(SoftkinError, match=r"has no `modle` \(--group\)"):
         evaluation.evaluate_file(path, group="modle")
@@ -157,3 +158,40 @@ def test_a_language_model_with_ten_prompts(shared_data, subject):
         assert pairs == pytest.approx(metrics.ece_hist(each, y), abs=1e-12)
     assert found == pytest.approx(np.mean(twin, axis=0), abs=1e-6)
     assert found == pytest.approx(ACCURACY_AND_ECE[subject], abs=5e-5)
+
+
+def confident(seed, *, gap=0.0, groups=3, rows=200):
+    """Pairs of groups whose confidences differ in distribution; the last one claims too much by ``gap`` log odds."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for group in range(groups):
+        z = rng.normal(0.5 * group, 1.5, rows)
+        right = rng.random(rows) < 1 / (1 + np.exp(-0.7 * z + (gap if group == groups - 1 else 0)))
+        parts.append(Claims.of(torch.from_numpy(1 / (1 + np.exp(-z))), torch.from_numpy(right)))
+    return parts
+
+
+def test_curves_of_groups_differ_as_a_logistic_regression_says():
+    from scipy.special import chdtrc
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import log_loss
+
+    parts = confident(0, gap=0.8)
+    rows = [(part.probabilities[:, 0].numpy(), part.labels[:, 0].numpy()) for part in parts]
+
+    def likelihood(s, hit):
+        z = np.log(s / (1 - s))[:, None]
+        fitted = LogisticRegression(C=1e12, tol=1e-12, max_iter=1000).fit(z, hit)
+        return -len(s) * log_loss(hit, fitted.predict_proba(z)[:, 1])
+
+    ratio = 2 * (sum(likelihood(*row) for row in rows) - likelihood(*map(np.concatenate, zip(*rows, strict=True))))
+    assert groups.curves_differ(parts) == pytest.approx(chdtrc(4, ratio), rel=1e-4)
+    assert groups.curves_differ([parts[0], parts[1].take(torch.arange(3))]) is None  # too few to say
+
+
+@pytest.mark.slow
+def test_curves_that_are_equal_are_rarely_called_different():
+    called = [groups.curves_differ(confident(seed)) <= 0.05 for seed in range(300)]
+    assert sum(called) <= 25  # 5 % expected; the groups' confidences differ, and so do their calibration errors
+    found = [groups.curves_differ(confident(seed, gap=0.8)) <= 0.05 for seed in range(50)]
+    assert sum(found) >= 40

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -144,6 +145,28 @@ def test_state_is_appended_and_a_torn_line_is_passed_over(tmp_path):
     assert Monitor.load(path).to_dict() == monitor.to_dict()
     monitor.save(path)
     assert Monitor.load(path).to_dict() == monitor.to_dict()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lines", [0, 1])
+def test_a_full_disk_leaves_no_part_of_a_state(tmp_path, lines):
+    path = tmp_path / "state.jsonl"
+    monitor = Monitor().update(*stream(100, 0))
+    for _ in range(lines):
+        monitor.save(path)
+    before = path.read_bytes() if lines else None
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        most = len(before or b"") + 100
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        try:
+            monitor.save(path)
+        except SoftkinError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (path.read_bytes() if path.exists() else None) == before
 
 
 @pytest.mark.parametrize(

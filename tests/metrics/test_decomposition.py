@@ -100,3 +100,13 @@ def test_variance_of_hits_by_hand():
     curves = binning.ReliabilityCurve(BINS.edges, count, count / 2, hits)
     expected = [[0.5, 0.25, 0], [0.25, 0.25, 0]]  # 1·1/(2·1), 1·3/(4·3); the single ones: one hit of two, pooled
     np.testing.assert_allclose(decomposition._variance_of_hits(curves), expected)
+
+
+def test_the_part_within_bins_of_a_model_that_is_always_right_is_uncertain():
+    c = np.linspace(0.95, 0.995, 40)
+    parts = metrics.brier_decomposition(np.stack([c, 1 - c], 1), np.zeros(40, int), confidence=0.95)
+    # One bin for each class: of 40 hits, 41/42 as their share, and −2 Σ d y over both columns is −4 Σ d y.
+    d = c - c.mean()
+    error = 4 * np.sqrt((d**2).sum() * 41 / 42 * 1 / 42) / 40
+    assert parts.within.high == pytest.approx(parts.within + 1.959964 * error, rel=1e-6)
+    assert parts.within.low == pytest.approx(parts.within - 1.959964 * error, rel=1e-6)

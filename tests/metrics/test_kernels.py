@@ -6,6 +6,8 @@ import torch
 
 import metrics_twins as twins
 from softkin import metrics
+from softkin.metrics.catalogue import METRICS
+from softkin.metrics.scopes import Claims
 
 
 @pytest.mark.parametrize("scope", ["prediction", "output"])
@@ -84,3 +86,30 @@ def test_a_kde_interval_needs_a_bandwidth_that_can_be_resolved():
         metrics.ece_kde(p, y, confidence=0.95)
     with pytest.raises(ValueError, match="the interval of a KDE needs a bandwidth of at least"):
         metrics.when_calibrated(p, "ece_kde")
+
+
+def test_a_straight_departure_of_a_kernel_is_a_line_times_the_density():
+    p, y = twins.random_case(5, n=80)
+    statistic = METRICS["ece_kde"].statistic(Claims.of(torch.from_numpy(p), torch.from_numpy(y)))
+    h = 1.06 * p.max(1).std() * 80**-0.2
+    x = np.linspace(0, 1, statistic.width)
+    sums = statistic.once()
+    line = statistic.departures(statistic.straightened(sums))[0].numpy()
+    low = p.max(1) < 0.5
+    mirrored = np.concatenate([p.max(1), np.where(low, -p.max(1), 2 - p.max(1))])
+    mass = np.array([(twins.triweight((node - mirrored) / h) / h).sum() for node in x])
+    used = mass > 1e-3 * mass.max()
+    design = np.stack([np.ones(used.sum()), x[used]], axis=1) * np.sqrt(mass[used, None])
+    seen = statistic.departures(sums)[0].numpy()
+    fitted = np.linalg.lstsq(design, seen[used] / np.sqrt(mass[used]), rcond=None)[0]
+    assert line[used] == pytest.approx(mass[used] * (fitted[0] + fitted[1] * x[used]), abs=2e-3 * np.abs(line).max())
+
+
+@pytest.mark.parametrize("scope", ["prediction", "output"])
+@pytest.mark.parametrize("sharpness", [2, 8])
+def test_resampling_computes_nearly_the_same_error(scope, sharpness):
+    p, y = twins.random_case(5, n=400, sharpness=sharpness)
+    claims = Claims.of(torch.from_numpy(p), torch.from_numpy(y))
+    statistic = METRICS["ece_kde"].statistic(claims, scope=scope)
+    rel = 2e-3 if scope == "prediction" else 1e-2  # piles of scores near 0, on eight nodes a radius
+    assert float(statistic.of(statistic.once())) == pytest.approx(statistic.value(), rel=rel)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import digamma
 
 import metrics_twins as twins
 from softkin import metrics
@@ -28,6 +29,29 @@ def test_aurc_of_ties_is_the_mean_over_their_orders():
         errors = np.cumsum(wrong[[0, *order, 4]])
         values.append(np.mean(errors / np.arange(1, 6)))
     assert metrics.aurc(p, wrong) == pytest.approx(np.mean(values), rel=1e-12)
+
+
+def test_aurc_counts_rows_by_their_weights():
+    rng = np.random.default_rng(8)
+    s, w = rng.random(400), rng.exponential(size=400)
+    right = rng.random(400) < s
+    reached = errors = area = 0.0
+    for row in np.argsort(-s):  # a row of weight t spreads over ranks reached + 1 … reached + t
+        t, wrong = w[row] / w.mean(), not right[row]
+        grown = digamma(reached + t + 1) - digamma(reached + 1)
+        area += errors * grown + wrong * (t - reached * grown)
+        reached, errors = reached + t, errors + t * wrong
+    assert metrics.aurc(s, right, sample_weight=w) == pytest.approx(area / 400, rel=1e-9)
+    assert metrics.aurc(s, right, sample_weight=np.full(400, 3.0)) == pytest.approx(metrics.aurc(s, right), rel=1e-9)
+    times = rng.integers(0, 4, 400)
+    repeated = metrics.aurc(s.repeat(times), right.repeat(times))
+    assert metrics.aurc(s, right, sample_weight=times) == pytest.approx(repeated, rel=5e-3)  # ranks are of mean 1
+    interval = metrics.aurc(s, right, sample_weight=w, confidence=0.95)
+    drawn = []
+    for seed in range(300):
+        rows = np.random.default_rng(seed).integers(0, 400, 400)
+        drawn.append(metrics.aurc(s[rows], right[rows], sample_weight=w[rows]))
+    assert interval.high - interval.low == pytest.approx(3.92 * np.std(drawn), rel=0.15)
 
 
 @settings(max_examples=40, deadline=None)
@@ -96,3 +120,27 @@ def test_equal_confidences_share_their_influence_on_the_risk_coverage_area():
     p, y = np.tile([0.9, 0.1], (50, 1)), (np.arange(50) % 10 == 3).astype(int)
     statistic = METRICS["aurc"].statistic(Claims(torch.from_numpy(p), torch.from_numpy(y)))
     assert statistic.influence().numpy() == pytest.approx(y)
+
+
+def test_macro_auroc_is_that_of_scikit_learn_and_its_interval_holds():
+    from sklearn.metrics import roc_auc_score
+
+    rng = np.random.default_rng(12)
+    z = rng.normal(size=(300, 4)) + rng.normal(size=(300, 1))
+    y = (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(int)
+    s = (1 / (1 + np.exp(-2 * z))).round(2)  # with ties
+    w = rng.exponential(size=300)
+    assert metrics.macro_auroc(s, y) == pytest.approx(roc_auc_score(y, s, average="macro"), rel=1e-12)
+    weighted = roc_auc_score(y, s, average="macro", sample_weight=w)
+    assert metrics.macro_auroc(s, y, sample_weight=w) == pytest.approx(weighted, rel=1e-12)
+    interval = metrics.macro_auroc(s, y, confidence=0.95)
+    drawn = []
+    for _ in range(400):
+        rows = rng.integers(0, 300, 300)
+        drawn.append(roc_auc_score(y[rows], s[rows], average="macro"))
+    assert interval.high - interval.low == pytest.approx(3.92 * np.std(drawn), rel=0.15)
+    never = np.concatenate([y, np.zeros((300, 1), int)], axis=1)
+    more = np.concatenate([s, rng.random((300, 1))], axis=1)
+    assert metrics.macro_auroc(more, never) == pytest.approx(float(interval))
+    with pytest.raises(ValueError, match="several labels a sample"):
+        metrics.macro_auroc(np.full((3, 3), 1 / 3), [0, 1, 2])

@@ -53,6 +53,13 @@ def test_plain_percentiles_miss_a_small_ece(delta):
     assert held == 0
 
 
+@pytest.mark.parametrize(("times", "rank"), [(100, 2), (200, 5), (1000, 25), (10, 1)])
+def test_percentiles_leave_out_no_more_than_the_level_allows(times, rank):
+    """Of R resamples the truth is as likely at any of R + 1 ranks."""
+    low, high = resampling.quantiles(torch.arange(1.0, times + 1), 0.025)
+    assert (low, high) == (rank, times + 1 - rank)
+
+
 def test_the_interval_of_an_average_holds_the_truth():
     rng = np.random.default_rng(0)
     held = 0
@@ -550,3 +557,67 @@ def test_a_negative_seed_is_refused_in_one_sentence():
     ):
         with pytest.raises(ValueError, match="`seed` must be at least 0, got -1"):
             measure()
+
+
+def normal_case(rng, n, k, factor, spread=2.0):
+    """Normal logits; the model says them ``factor`` times. Probabilities, true chances and labels."""
+    logits = spread * rng.normal(size=(n, k))
+    said, true = (np.exp(f * logits) / np.exp(f * logits).sum(1, keepdims=True) for f in (factor, 1.0))
+    return said, true, (true.cumsum(1) < rng.random((n, 1))).sum(1).clip(0, k - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["ece_hist", "ece_kde"])
+def test_the_error_of_an_under_confident_model_is_not_above_its_interval(metric):
+    said, true, _ = normal_case(np.random.default_rng(0), 100_000, 3, 0.65)
+    truth = float(np.abs((true - said)[np.arange(len(said)), said.argmax(1)].mean()))  # every bin is under-confident
+    above = 0
+    for r in range(150):
+        said, _, y = normal_case(np.random.default_rng([4, r]), 1000, 3, 0.65)
+        above += getattr(metrics, metric)(said, y, confidence=0.95, resamples=100, seed=r).high < truth
+    assert above <= 7  # 2.5 % expected; 7 % before the departure was also taken as a straight line
+
+
+@pytest.mark.slow
+def test_the_class_wise_error_of_few_rows_is_not_below_its_interval():
+    said, true, _ = normal_case(np.random.default_rng(0), 20_000, 100, 0.65, spread=3)
+    edges = np.arange(16) / 15
+    truth = np.mean([np.abs(binned(said[:, k], (said - true)[:, k], edges)).sum() / len(said) for k in range(100)])
+    below = 0
+    for r in range(30):
+        said, _, y = normal_case(np.random.default_rng([5, r]), 100, 100, 0.65, spread=3)
+        below += metrics.classwise_ece(said, y, confidence=0.95, resamples=100, seed=r).low > truth
+    assert below <= 1  # 12 % before redrawn labels showed what bins without hits hide
+
+
+def binned(scores, values, edges):
+    """Sums of the values of the scores in each bin."""
+    return np.bincount(np.searchsorted(edges[1:-1], scores), values, minlength=len(edges) - 1)
+
+
+def test_compare_tells_class_wise_errors_apart():
+    found = []
+    for r in range(5):
+        rng = np.random.default_rng([6, r])
+        logits = 3 * rng.normal(size=(1000, 100))
+        over, calibrated = (torch.from_numpy(f * logits).softmax(1) for f in (1.5, 1.0))
+        y = torch.multinomial(calibrated, 1, generator=torch.Generator().manual_seed(r))[:, 0]
+        result = metrics.compare(over, calibrated, y, "classwise_ece", resamples=100)
+        found.append(result.p_value <= 0.05)
+        assert (result.low > 0) == (result.p_value <= 0.05)
+        other = metrics.compare(calibrated, over, y, "classwise_ece", resamples=100)
+        assert (other.high < 0) == (other.p_value <= 0.05)
+    assert sum(found) >= 4
+
+
+@pytest.mark.slow
+def test_compare_of_equal_class_wise_errors_rarely_rejects():
+    rejected = 0
+    for r in range(120):
+        rng = np.random.default_rng([7, r])
+        logits = 1.5 * rng.normal(size=(300, 10))
+        a, b = (torch.from_numpy(1.3 * (logits + rng.normal(size=logits.shape))).softmax(1) for _ in range(2))
+        p = torch.from_numpy(logits).softmax(1)
+        y = torch.multinomial(p, 1, generator=torch.Generator().manual_seed(r))[:, 0]
+        rejected += metrics.compare(a, b, y, "classwise_ece", resamples=100).p_value <= 0.05
+    assert rejected <= 12

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from places import EXAMPLES
+from softkin import evaluation
 
 pytestmark = pytest.mark.slow
 
@@ -53,8 +54,26 @@ def test_the_gallery_in_two_processes(name, tmp_path):
 
 
 def test_the_gallery_is_all_there_is():
-    others = {"train_digits", "timm_script", "torchvision_script", "serve", "export_for_serving"}
+    others = {"train_digits", "timm_script", "torchvision_script", "serve", "export_for_serving", "votes"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*GALLERY, *others}
+
+
+def test_reviews_become_votes(tmp_path, shared_data, capsys):
+    made = runpy.run_path(str(EXAMPLES / "votes.py"), run_name="example")
+    said = [{"given": 3, "guessed": 1, "neither": 0, "both": 1}, {"given": 0, "guessed": 0, "neither": 5, "both": 0}]
+    reviews = [
+        {"id": 7 + i, "given_original_label": 0, "our_guessed_label": 2, "mturk": one} for i, one in enumerate(said)
+    ]
+    images, votes = made["votes_of"](reviews, 4)
+    assert images.tolist() == [7]
+    assert votes.tolist() == [[3.5, 0, 1.5, 0]]
+    files = shared_data / "human" / "cifar100_mturk.json", shared_data / "logits" / "resnet32-cifar100-logits.npz"
+    made["main"](*map(str, files), str(tmp_path / "doubtful.npz"))
+    assert "people's votes: accuracy 0.382, NLL 2.738" in capsys.readouterr().out  # the given labels: 0.355
+    data = evaluation.evaluate_file(tmp_path / "doubtful.npz", resamples=100).data
+    assert data["num_samples"] == 2235
+    one = (np.load(tmp_path / "doubtful.npz")["labels"] > 0).sum(axis=1) == 1
+    assert data["people"]["unanimous"] == pytest.approx(one.mean())
 
 
 def test_one_graph_answers_over_http(tmp_path, monkeypatch):

@@ -111,6 +111,14 @@ class Registry(Mapping[str, T], Generic[T]):
         self._origins.pop(name, None)
         self._aliases = {alias: target for alias, target in self._aliases.items() if target != name}
 
+    def without(self, names: Iterable[str]) -> "Registry[T]":
+        """A copy that lacks some names, for a message that need not list them."""
+        other = Registry[T](self.kind)
+        left = set(names)
+        other._items = {name: item for name, item in self._items.items() if name not in left}
+        other._aliases = {alias: target for alias, target in self._aliases.items() if target not in left}
+        return other
+
     def __getitem__(self, name: str) -> T:
         return self._items[self._aliases.get(name, name)]
 

@@ -4,6 +4,7 @@ How a calibrator is fitted, kept and exported is in ``softkin.calibrators.fitted
 defines.
 """
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from softkin._core import checks
+from softkin._core import checks, threads
 from softkin._core.checks import Array
 from softkin._core.named_labels import numbered
 from softkin._core.names import Registry
@@ -133,17 +134,18 @@ class Calibrator(Fitted[Tensor]):
             sample_weight: (N,) weights of the samples, for the calibrators whose ``takes_weights`` is true.
             ignore_index: A label of rows to leave out, such as 255 for pixels of no class.
         """
-        labels, class_names = numbered(labels, logits, class_names)
-        given = rows_of(logits, labels, from_probabilities, sample_weight, ignore_index)
-        if given.rows is not None and sample_ids is not None:
-            known = list(sample_ids)
-            sample_ids = [known[row] for row in given.rows.tolist()]
-        z, floor = as_logits(given.values, from_probabilities, floor, given.labels, least=1)
-        self.floor_, self.fell_back_, self.single_ = floor, False, given.single
-        source: Literal["logits", "probabilities"] = "probabilities" if from_probabilities else "logits"
-        self.fit_to(
-            z, given.labels, source=source, sample_ids=sample_ids, class_names=class_names, weights=given.weights
-        )
+        with threads.for_work(math.prod(getattr(logits, "shape", ())) or threads.SMALL):
+            labels, class_names = numbered(labels, logits, class_names)
+            given = rows_of(logits, labels, from_probabilities, sample_weight, ignore_index)
+            if given.rows is not None and sample_ids is not None:
+                known = list(sample_ids)
+                sample_ids = [known[row] for row in given.rows.tolist()]
+            z, floor = as_logits(given.values, from_probabilities, floor, given.labels, least=1)
+            self.floor_, self.fell_back_, self.single_ = floor, False, given.single
+            source: Literal["logits", "probabilities"] = "probabilities" if from_probabilities else "logits"
+            self.fit_to(
+                z, given.labels, source=source, sample_ids=sample_ids, class_names=class_names, weights=given.weights
+            )
         if not self.certificate_.converged:
             warnings.warn(f"{type(self).__name__} did not converge: {self.certificate_}", stacklevel=3)
         return self

@@ -16,7 +16,7 @@ from softkin.calibrators.calibrator import Calibrator, Parametric, Ridged
 from softkin.calibrators.certificate import Solution
 from softkin.calibrators.held_out import folds_of
 from softkin.calibrators.newton import Affine, Diagonal, Minimum, minimise
-from softkin.calibrators.temperature import starting_factor
+from softkin.calibrators.temperature import mean_loss, starting_factor
 
 EQUAL_GRID = tuple(10.0**e for e in range(-3, 3))
 KULL_LAMBDAS = tuple(factor * 10.0**e for e in range(-2, 7) for factor in (0.25, 0.5, 1.0))
@@ -42,10 +42,14 @@ class VectorScaling(Ridged, name="vector", candidates=({},)):
         Guo et al., On Calibration of Modern Neural Networks, 2017, arXiv:1706.04599, Sec. 4.2.
     """
 
-    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
+    takes_weights = True
+
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
         k = z.shape[1]
         identity = torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(k, 1)
-        end = minimise(Diagonal(z, y, torch.full_like(identity, self.l2), identity), starting_factor(z, y) * identity)
+        problem = Diagonal(z, y, torch.full_like(identity, self.l2), identity)
+        problem.weights = weights
+        end = minimise(problem, starting_factor(z, y, weights) * identity)
         self.weight_, self.bias_ = end.parameters[:, 0].clone(), end.parameters[:, 1].clone()
         return _solution(end)
 
@@ -78,6 +82,7 @@ class _Affine(Parametric):
 
     kept = ("weight_", "bias_", "lam_", "mu_", "sweep_")
     parameters = ("weight_", "bias_")
+    takes_weights = True
     _features: ClassVar[Literal["logits", "log_probabilities"]]
     weight_: Tensor
     bias_: Tensor
@@ -128,10 +133,12 @@ class _Affine(Parametric):
     def is_shift_invariant(self) -> bool:
         return self._features != "logits"
 
-    def _problem(self, x: Tensor, y: Tensor) -> Affine:
+    def _problem(self, x: Tensor, y: Tensor, weights: Tensor | None) -> Affine:
         k = x.shape[1]
         centre = torch.eye(k, k + 1, dtype=torch.float64)
-        return Affine(x, y, torch.zeros_like(centre), torch.zeros_like(centre) if self.penalty == "l2" else centre)
+        made = Affine(x, y, torch.zeros_like(centre), torch.zeros_like(centre) if self.penalty == "l2" else centre)
+        made.weights = None if weights is None else weights / weights.mean()
+        return made
 
     def _penalties(self, lam: float, mu: float, problem: Affine) -> Tensor:
         """The penalties R of ``newton``."""
@@ -145,7 +152,9 @@ class _Affine(Parametric):
             r.diagonal().zero_()
         return torch.where((r == 0) & loose[:, None], self.l2, r)  # the rows of a class, its own weight among them
 
-    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
+        if weights is not None:  # a class whose rows count nothing is absent
+            z, y, weights = z[weights > 0], y[weights > 0], weights[weights > 0]
         x = self._x(z)
         n, k = x.shape
         notes: list[str] = []
@@ -157,7 +166,7 @@ class _Affine(Parametric):
         self.lam_, self.mu_ = walks[0][0]
         if len(walks) * len(walks[0]) > 1 or self.combine == "average":
             if n >= 2:
-                fold_ends, unfinished = self._cross_validate(x, y, walks)
+                fold_ends, unfinished = self._cross_validate(x, y, weights, walks)
                 if unfinished:
                     notes.append(f"{unfinished} fits of the search did not converge")
             else:
@@ -171,14 +180,14 @@ class _Affine(Parametric):
                 converged=all(end.converged for end in fold_ends),
                 notes=(*notes, f"the mean of the models of {len(fold_ends)} folds, each to its own gradient"),
             )
-        problem = self._problem(x, y)
+        problem = self._problem(x, y, weights)
         problem.penalty = self._penalties(self.lam_, self.mu_, problem)
-        end = minimise(problem, starting_factor(x, y) * torch.eye(k, k + 1, dtype=torch.float64))
+        end = minimise(problem, starting_factor(x, y, weights) * torch.eye(k, k + 1, dtype=torch.float64))
         self.weight_, self.bias_ = end.parameters[:, :-1].contiguous(), end.parameters[:, -1].contiguous()
         return _solution(end, tuple(notes))
 
     def _cross_validate(
-        self, x: Tensor, y: Tensor, walks: list[list[tuple[float, float]]]
+        self, x: Tensor, y: Tensor, weights: Tensor | None, walks: list[list[tuple[float, float]]]
     ) -> tuple[list[Minimum], int]:
         """Choose λ and μ by the mean NLL of the folds.
 
@@ -197,12 +206,10 @@ class _Affine(Parametric):
         for held in parts:
             rest = torch.ones(len(x), dtype=torch.bool)
             rest[held] = False
-            problem = self._problem(x[rest], y[rest])
+            problem = self._problem(x[rest], y[rest], None if weights is None else weights[rest])
             fold_problems.append(problem)
-            at, curvature = (
-                starting_factor(problem.x[:, :-1], problem.y) * torch.eye(k, k + 1, dtype=torch.float64),
-                None,
-            )
+            factor = starting_factor(problem.x[:, :-1], problem.y, problem.weights)
+            at, curvature = factor * torch.eye(k, k + 1, dtype=torch.float64), None
             for number, walk in enumerate(walks):
                 for place in walk if number % 2 == 0 else reversed(walk):
                     problem.penalty = self._penalties(*place, problem)
@@ -210,14 +217,14 @@ class _Affine(Parametric):
                     at, curvature = end.parameters, end.curvature
                     unfinished += not end.converged
                     log_p = torch.log_softmax(x[held] @ at[:, :-1].T + at[:, -1], dim=1)
-                    loss = float(-log_p.gather(1, y[held][:, None]).mean())
+                    loss = mean_loss(log_p, y[held], None if weights is None else weights[held])
                     nll[place] = nll.get(place, 0.0) + loss / len(parts)
         self.sweep_ = torch.tensor([(*place, nll[place]) for place in sorted(nll)], dtype=torch.float64)
         self.lam_, self.mu_ = min(sorted(nll), key=lambda place: nll[place])
         if self.combine == "average":
             for problem in fold_problems:
                 problem.penalty = self._penalties(self.lam_, self.mu_, problem)
-                factor = starting_factor(problem.x[:, :-1], problem.y)
+                factor = starting_factor(problem.x[:, :-1], problem.y, problem.weights)
                 ends.append(minimise(problem, factor * torch.eye(k, k + 1, dtype=torch.float64)))
         return ends, unfinished
 

@@ -1,13 +1,14 @@
 r"""Multinomial logistic regression with a diagonal penalty: the solver of vector, matrix and Dirichlet calibration.
 
-.. math:: f(A) = \frac1n \sum_i -\log \mathrm{softmax}(\ell_i(A))_{y_i} + \sum_{jk} R_{jk} (A_{jk} - C_{jk})^2
+.. math:: f(A) = \frac1n \sum_i -w_i \log \mathrm{softmax}(\ell_i(A))_{y_i} + \sum_{jk} R_{jk} (A_{jk} - C_{jk})^2
 
-with logits ℓ that are linear in the parameters A. f is convex, and its Hessian times a matrix costs what a gradient
-costs, so the method is Newton's with the steps found by preconditioned conjugate gradients. Three things make that
-fast. The preconditioner is the Hessian's block of each class, built from the few samples that are unsure of that
-class, together with the direction that softmax cannot see (the same row added to every class), where only the penalty
-has curvature and its inverse is known. The inner products are in float32, as a step need not be exact; function,
-gradient and end are in float64. And all passes go over blocks of rows that stay in the cache.
+with logits ℓ that are linear in the parameters A, and weights w of the rows, all 1 if there are none. f is convex,
+and its Hessian times a matrix costs what a gradient costs, so the method is Newton's with the steps found by
+preconditioned conjugate gradients. Three things make that fast. The preconditioner is the Hessian's block of each
+class, built from the few samples that are unsure of that class, together with the direction that softmax cannot see
+(the same row added to every class), where only the penalty has curvature and its inverse is known. The inner products
+are in float32, as a step need not be exact; function, gradient and end are in float64. And all passes go over blocks
+of rows that stay in the cache.
 """
 
 from abc import ABC, abstractmethod
@@ -59,6 +60,12 @@ class Problem(ABC):
     """R, of the shape of the parameters"""
     centre: Tensor
     """C"""
+    weights: Tensor | None = None
+    """(N,) weights of the rows with the mean 1; preconditioners do without them"""
+
+    def weighed(self, changes: Tensor, rows: slice) -> Tensor:
+        """Changes (rows, K) of the logits by the weights of their rows."""
+        return changes if self.weights is None else changes * self.weights[rows, None].to(changes.dtype)
 
     @abstractmethod
     def logits(self, parameters: Tensor, x: Tensor, out: Tensor) -> Tensor:
@@ -141,7 +148,7 @@ class Affine(Problem):
 
     @cached_property
     def label_sums(self) -> Tensor:
-        return torch.zeros_like(self.centre).index_add_(0, self.y, self.x)
+        return torch.zeros_like(self.centre).index_add_(0, self.y, self.weighed(self.x, slice(None)))
 
     def curvature(self, p: Tensor) -> object:
         """The (K, K+1, K+1) blocks of the Hessian, or the blocks of ``own_blocks``."""
@@ -285,7 +292,8 @@ class Diagonal(Problem):
     @cached_property
     def label_sums(self) -> Tensor:
         own = self.x.gather(1, self.y[:, None])
-        return torch.zeros_like(self.centre).index_add_(0, self.y, torch.cat([own, torch.ones_like(own)], dim=1))
+        both = torch.cat([own, torch.ones_like(own)], dim=1)
+        return torch.zeros_like(self.centre).index_add_(0, self.y, self.weighed(both, slice(None)))
 
     def curvature(self, p: Tensor) -> Tensor:
         return self.own_blocks(self.x, p)
@@ -303,7 +311,7 @@ class HeldDiagonal(Diagonal):
 
     def newton_step(self, p: Tensor, gradient: Tensor) -> Tensor | None:
         n, k = p.shape
-        if k > BLOCKS_UP_TO:
+        if k > BLOCKS_UP_TO or self.weights is not None:
             return None
         gram, own = torch.zeros(2 * k, 2 * k), torch.zeros(3, k)
         for rows in self.blocks_of_rows():
@@ -408,8 +416,8 @@ def _evaluated(problem: Problem, a: Tensor) -> _Point:
             block.sub_(top)
             own.sub_(top)
         total = block.exp_().sum(dim=1, keepdim=True)
-        nll += float((total.log() - own).sum())
-        pulled += problem.pull(block.div_(total), x)
+        nll += float(problem.weighed(total.log() - own, rows).sum())
+        pulled += problem.pull(problem.weighed(block.div_(total), rows), x)
     away = a - problem.centre
     value = nll / n + float((problem.penalty * away.square()).sum())
     return _Point(a, value, (pulled - problem.label_sums).div_(n) + 2 * problem.penalty * away, p)
@@ -437,7 +445,7 @@ def _conjugate_gradients(
         for rows in problem.blocks_of_rows():
             block = problem.logits(direction, x[rows], out=changes[rows]).mul_(p[rows])
             block.addcmul_(p[rows], block.sum(dim=1, keepdim=True), value=-1)
-            product.add_(problem.pull(block, x[rows]), alpha=1 / n)
+            product.add_(problem.pull(problem.weighed(block, rows), x[rows]), alpha=1 / n)
         count += 1
         bend = float((direction.double() * product.double()).sum())
         if not bend > 0:

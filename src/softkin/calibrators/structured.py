@@ -29,7 +29,8 @@ from softkin.calibrators.certificate import Solution
 from softkin.calibrators.held_out import folds_of
 from softkin.calibrators.linear import SEARCH_TOLERANCE
 from softkin.calibrators.newton import COUPLED_UP_TO, Affine, Coupled, HeldDiagonal, Minimum, Problem, minimise
-from softkin.calibrators.temperature import below_top, best_temperature
+from softkin.calibrators.temperature import below_top, best_temperature, mean_loss
+from softkin.metrics.scopes import effective
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the search, beside infinity, which is temperature scaling
 KINSHIP = 0.9  # ω: a tenth of the prior's variance stays with every pair, so that none is impossible
@@ -59,13 +60,26 @@ class Scaled:
     converged: bool
     at_bound: bool
 
+    weights: Tensor | None = None
+    """(N,) with the mean 1"""
+
     @classmethod
-    def of(cls, z: Tensor, y: Tensor) -> "Scaled":
+    def of(cls, z: Tensor, y: Tensor, weights: Tensor | None = None) -> "Scaled":
         """Compute the temperature with the least NLL, and x."""
-        least = best_temperature(*below_top(z, y), "nll")
-        temperature, mixing = 1 / least.beta, 1 / (len(z) + 1)
+        w = None if weights is None else weights / weights.mean()
+        least = best_temperature(*below_top(z, y), "nll", w)
+        temperature, mixing = 1 / least.beta, 1 / (effective(w, len(z)) + 1)
         x = log_mixture(z, temperature, mixing)
-        return cls(x, y, temperature, mixing, least.iterations, least.converged, least.at_bound)
+        return cls(x, y, temperature, mixing, least.iterations, least.converged, least.at_bound, w)
+
+    def weighed(self, rows: Tensor) -> Tensor:
+        """Rows (N, K) times their weights."""
+        return rows if self.weights is None else rows * self.weights[:, None]
+
+    @property
+    def count(self) -> float:
+        """The number of rows of equal weight that say as much."""
+        return effective(self.weights, len(self.y))
 
 
 def log_mixture(z: Tensor, temperature: float | Tensor, mixing: float | Tensor) -> Tensor:
@@ -79,6 +93,7 @@ class _Structured(Parametric):
 
     kept: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_", "strength_", "sweep_")
     parameters = ("temperature_", "mixing_", "weight_", "bias_")
+    takes_weights = True
     _strengths: ClassVar[tuple[float, ...]] = STRENGTHS
     _identity: ClassVar[int]
     """The number of dimensions of ``weight_``"""
@@ -110,12 +125,12 @@ class _Structured(Parametric):
         """The problem for ``newton``, without a penalty yet; ``even``: a strong prior, alike for all pairs."""
         raise NotImplementedError
 
-    def _penalty(self, shape: torch.Size, strength: float, relative: Tensor | None, kinship: float, n: int) -> Tensor:
+    def _penalty(self, shape: torch.Size, strength: float, relative: Tensor | None, kinship: float, n: float) -> Tensor:
         """The penalties R of ``newton``."""
         raise NotImplementedError
 
-    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
-        scaled = Scaled.of(z, y)
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
+        scaled = Scaled.of(z, y, weights)
         n, k = z.shape
         self.temperature_, self.mixing_, self.sweep_ = scaled.temperature, scaled.mixing, None
         notes: list[str] = []
@@ -124,7 +139,7 @@ class _Structured(Parametric):
         if self.strength == "cv" and n == 1:
             notes.append(f"one sample allows no search: λ = {PUBLISHED:g} is used")
         elif self.strength == "cv":
-            kinship, unfinished = self._cross_validate(z, y)
+            kinship, unfinished = self._cross_validate(z, y, weights)
             notes.append(self._chosen(kinship))
             if unfinished:
                 notes.append(f"{unfinished} fits of the search did not converge")
@@ -134,7 +149,7 @@ class _Structured(Parametric):
             end = Minimum(start, 0.0, 0.0, 0, True, None)
         else:
             problem = self._problem(scaled, even=not kinship and self.strength_ >= PUBLISHED)
-            problem.penalty = self._penalty(start.shape, self.strength_, self._relative(scaled), kinship, n)
+            problem.penalty = self._penalty(start.shape, self.strength_, self._relative(scaled), kinship, scaled.count)
             end = minimise(problem, start, tolerance=TOLERANCE)
             notes.append(f"at most {end.gap:.0e} above the least objective")
         self._keep(end.parameters)
@@ -162,7 +177,7 @@ class _Structured(Parametric):
     def _keep(self, parameters: Tensor) -> None:
         raise NotImplementedError
 
-    def _cross_validate(self, z: Tensor, y: Tensor) -> tuple[float, int]:
+    def _cross_validate(self, z: Tensor, y: Tensor, weights: Tensor | None) -> tuple[float, int]:
         """Choose ``strength_`` by the mean NLL of the folds; returns ω, and how many fits did not converge.
 
         Each fold has a temperature and a similarity of its own. Its fits go from the strongest prior to the weakest,
@@ -174,11 +189,11 @@ class _Structured(Parametric):
         for held in parts:
             rest = torch.ones(len(z), dtype=torch.bool)
             rest[held] = False
-            scaled = Scaled.of(z[rest], y[rest])
+            scaled = Scaled.of(z[rest], y[rest], None if weights is None else weights[rest])
             x_held, y_held = log_mixture(z[held], scaled.temperature, scaled.mixing), y[held]
             for place, end in self._path(scaled):
                 log_q = torch.log_softmax(self._logits(x_held, end.parameters), dim=1)
-                loss = float(-log_q.gather(1, y_held[:, None]).mean())
+                loss = mean_loss(log_q, y_held, None if weights is None else weights[held])
                 nll[place] = nll.get(place, 0.0) + loss / len(parts)
                 unfinished += not (end.converged or end.gap <= NEGLIGIBLE)
         # Of equals the first is taken, which is the simplest: temperature scaling, then the strongest prior.
@@ -188,14 +203,14 @@ class _Structured(Parametric):
 
     def _path(self, scaled: Scaled) -> Iterator[tuple[tuple[float, float], Minimum]]:
         """Every point of the search with its fit, temperature scaling first."""
-        n, k = scaled.x.shape
+        k = scaled.x.shape[1]
         start = self._start(k)
         yield (math.inf, 0.0), Minimum(start, 0.0, 0.0, 0, True, None)
         problem, relative = self._problem(scaled), self._relative(scaled)
         for kinship in sorted(self._kinships(k)):
             at, curvature = start, None
             for strength in sorted(self._strengths, reverse=True):
-                problem.penalty = self._penalty(start.shape, strength, relative, kinship, n)
+                problem.penalty = self._penalty(start.shape, strength, relative, kinship, scaled.count)
                 end = minimise(problem, at, tolerance=SEARCH_TOLERANCE, curvature=curvature)
                 at, curvature = end.parameters, end.curvature
                 yield (strength, kinship), end
@@ -259,9 +274,11 @@ class StructuredVectorScaling(
 
     def _problem(self, scaled: Scaled, *, even: bool = False) -> Problem:
         centre = self._start(scaled.x.shape[1])
-        return HeldDiagonal(scaled.x, scaled.y, torch.zeros_like(centre), centre)
+        made = HeldDiagonal(scaled.x, scaled.y, torch.zeros_like(centre), centre)
+        made.weights = scaled.weights
+        return made
 
-    def _penalty(self, shape: torch.Size, strength: float, relative: Tensor | None, kinship: float, n: int) -> Tensor:
+    def _penalty(self, shape: torch.Size, strength: float, relative: Tensor | None, kinship: float, n: float) -> Tensor:
         return torch.full(shape, strength * shape[0] / n, dtype=torch.float64)
 
     def _keep(self, parameters: Tensor) -> None:
@@ -346,7 +363,7 @@ class StructuredMatrixScaling(
         if self.similarity is None:
             return None
         if isinstance(self.similarity, str):
-            return (k - 1) * confusions(scaled.x.exp(), scaled.y)
+            return (k - 1) * confusions(scaled.weighed(scaled.x.exp()), scaled.y)
         s = _dense(self.similarity)
         if len(s) != k:
             raise ValueError(
@@ -361,9 +378,11 @@ class StructuredMatrixScaling(
         k = scaled.x.shape[1]
         centre = self._start(k)
         kind = Coupled if even and k <= COUPLED_UP_TO else Affine
-        return kind(scaled.x, scaled.y, torch.zeros_like(centre), centre)
+        made = kind(scaled.x, scaled.y, torch.zeros_like(centre), centre)
+        made.weights = scaled.weights
+        return made
 
-    def _penalty(self, shape: torch.Size, strength: float, relative: Tensor | None, kinship: float, n: int) -> Tensor:
+    def _penalty(self, shape: torch.Size, strength: float, relative: Tensor | None, kinship: float, n: float) -> Tensor:
         k = shape[0]
         r = torch.full(shape, strength * k * (k - 1) / n, dtype=torch.float64)
         if relative is not None:

@@ -107,6 +107,12 @@ def weighted_sum(values: Tensor, weights: Tensor | None, rows: slice = slice(Non
     return float(values.sum()) if weights is None else float(values @ weights[rows])
 
 
+def mean_loss(log_p: Tensor, y: Tensor, weights: Tensor | None) -> float:
+    """The mean NLL of (N, K) logarithms, by the rows' weights."""
+    own = -log_p.gather(1, y[:, None])[:, 0]
+    return float(own.mean()) if weights is None else float((own * weights).sum() / weights.sum().clamp(min=1e-300))
+
+
 def nll_derivatives(u: Tensor, own: Tensor, weights: Tensor | None = None) -> Derivatives:
     """Mean NLL of softmax(βu), and its first two derivatives in β: by the mean and the variance of u under it."""
     n, blocks = len(u), moments(u)

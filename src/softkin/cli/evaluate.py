@@ -76,6 +76,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="labels are (N, L) zeros and ones of an .npz file, each a yes or no of its own: measure all and each",
     )
+    numbers.add_argument(
+        "--ignore-index", type=int, metavar="N", help="label of pixels to leave out, of an .npz with (N, K, …) scores"
+    )
     numbers.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
     numbers.add_argument(
         "--resamples",
@@ -191,6 +194,7 @@ def run(arguments: argparse.Namespace) -> None:
             name=title,
             kde_interval=arguments.kde_interval,
             multi_label=arguments.multi_label,
+            ignore_index=arguments.ignore_index,
             jobs=arguments.jobs,
             engine=arguments.engine,
             address=arguments.address,
@@ -250,9 +254,11 @@ def _notice(model: "Evaluated") -> None:
 
 
 def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
-    from softkin import decisions
+    from softkin import SoftkinError, decisions
 
     for model in models:
+        if model.answers is None:
+            raise SoftkinError(f"--abstain needs answers that stand for themselves, and {model.name} holds pixels.")
         certificate = decisions.select(*model.answers, risk=arguments.abstain, confidence=arguments.abstain_confidence)
         model.data["abstention"] = certificate.to_dict() | {"text": str(certificate)}
 

@@ -188,7 +188,9 @@ def _list(as_json: bool) -> None:
         print(f"{entry['name']}: {entry['title']}")
         for scale, about in entry["scales"].items():
             print(f"  {scale}: {about['about']}")
-            print(f"    {', '.join(about['networks'])} on {', '.join(about['data'])}; {about['seeds']} seeds")
+            print(
+                f"    {', '.join(about['networks'])} on {', '.join(about['data'])}; {counted(about['seeds'], 'seed')}"
+            )
             print(f"    {about['recipe']}")
 
 
@@ -201,29 +203,25 @@ def _plan(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str, A
         rest = trainings if study.tuning == "each seed" else len(study.bases())
         total = trainings + rest * (len(study.seeds) - 1)
         print(f"{arguments.output / part.folder}: {study.model} on {study.data}, {', '.join(study.methods)}")
-        print(f"  {recipe_in_words(part)}; {len(study.seeds)} seeds; {total} trainings at most")
+        print(f"  {recipe_in_words(part)}; {counted(len(study.seeds), 'seed')}; {counted(total, 'training')} at most")
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things in words."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _print(table: "PaperTable") -> None:
-    from softkin.lab.suites.runs import HEADINGS, NUMBERS
-
-    rows: list[list[str]] = []
-    previous = None
-    for line in table.lines:
-        if previous not in (None, (line.row, line.metric)):
-            rows.append([])
-        rows.append(table.texts(line))
-        previous = (line.row, line.metric)
     print(f"{table.spec.title} (scale {table.scale})")
-    places = {name: place for place, name in enumerate(table.shown)}
-    order = [places[name] for name in LEFT_OUT_FIRST if name in places]
-    texts = [place for name, place in places.items() if name not in NUMBERS]
-    print_table([HEADINGS[name] for name in table.shown], rows, order, left=texts)
+    for block in table.blocks:
+        if block.row:
+            print(f"\n{block.row}")
+        print_table(block.headings, block.rows, range(len(block.headings) - 1, 2, -1), left=[0])
+        if block.about:
+            print(block.about)
+    print()
     for note in table.notes:
         say(note)
-
-
-LEFT_OUT_FIRST = ("recipe", "network", "unreflected", "floor", "calibrated", "parameter", "n")
 
 
 def _write(table: "PaperTable", folder: Path, *, quiet: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.workers import ENGINES
-from softkin.evaluation import comparison, groups, in_memory, many_labels, shards, streams
+from softkin.evaluation import comparison, groups, in_memory, many_labels, pixels, shards, streams
 from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings
@@ -37,8 +37,8 @@ class Evaluated:
     """None if there are too many rows to keep"""
     notes: dict[str, Any]
     """Notes that softkin wrote into the file beside the numbers"""
-    answers: "tuple[Tensor, Tensor]"
-    """(N,) winning scores, and whether each was right"""
+    answers: "tuple[Tensor, Tensor] | None"
+    """(N,) winning scores, and whether each was right; None of pixels, which depend on each other"""
     statistics: "dict[str, Statistic]" = field(default_factory=dict)
     labels: "Tensor | None" = None
     ids_digest: str | None = None
@@ -55,6 +55,7 @@ def evaluate_file(
     address: str | None = None,
     kde_interval: bool = False,
     multi_label: bool = False,
+    ignore_index: int | None = None,
     **options: Any,
 ) -> Evaluated:
     """Read a file, or several as one set, and measure it, in one pass and in bounded memory.
@@ -72,6 +73,7 @@ def evaluate_file(
         address: The cluster's address; by default a cluster that is connected, or a new one on this machine.
         kde_interval: Also compute the interval of the KDE ECE of the output, as for ``evaluate``.
         multi_label: Whether the file, an .npz, holds (N, L) zeros and ones as labels, each a yes or no of its own.
+        ignore_index: The label of pixels to leave out, of an .npz with (N, K, …) scores.
         options: Options of ``predictions.Reading`` (``kind``, ``labels``, ``label_column`` …) and of ``evaluate``.
     """
     checks.count(jobs, "jobs")
@@ -85,6 +87,12 @@ def evaluate_file(
         every = claims.pool("prediction")
         data = many_labels.evaluated(claims, label_names, title, chosen)
         return Evaluated(title, data, None, {}, (every.scores, every.is_hit.reshape(-1) > 0.5))
+    if pixels.holds(path):
+        title = name or Path(path).name
+        data = pixels.evaluated(path, reading, chosen, title, ignore_index)
+        return Evaluated(title, data, None, {}, None)
+    if ignore_index is not None:
+        raise SoftkinError(f"--ignore-index is for pixels, (N, K, …) scores of an .npz file, and {path} holds none.")
     paths = sets.expand(path)
     if paths is None:
         files = [open_as(path, reading)]

@@ -50,7 +50,8 @@ def evaluate_groups(
 
     Returns:
         Plain data: ``groups``, each with ``metrics`` as from ``evaluate`` and a ``threshold``; ``worst``, the group
-        with the worst value, and ``differ``, the p-value of Cochran's test, by metric.
+        with the worst value; ``differ``, the p-value of Cochran's test, by metric; and ``curves_differ``, that of the
+        test whether groups are calibrated alike.
 
     Example:
         >>> p = torch.tensor([[0.1, 0.9], [0.3, 0.7]]).repeat(50, 1)
@@ -96,6 +97,7 @@ def evaluated(predictions: Predictions, column: str, settings: Settings, *, risk
         "groups": [_described(name, part, own, risk) for name, part, own in zip(names, parts, measured, strict=True)],
         "worst": {key: names[place] for key, place in _worst(measured).items()},
         "differ": differences(made),
+        "curves_differ": curves_differ(parts),
     }
 
 
@@ -118,6 +120,7 @@ def of_labels(claims: Claims, names: Sequence[str], settings: Settings, *, risk:
         "groups": [_described(name, part, own, risk) for name, part, own in zip(names, parts, measured, strict=True)],
         "worst": {key: names[place] for key, place in _worst(measured).items()},
         "differ": {},
+        "curves_differ": None,
     }
 
 
@@ -171,6 +174,7 @@ def differences(made: Sequence[Mapping[str, Statistic]]) -> dict[str, float]:
     Cochran's test: with v the values of G groups, e their standard errors and v̄ the mean weighted by 1/e²,
     :math:`\sum_g (v_g - \bar v)^2 / e_g^2` has a χ² distribution with G − 1 degrees of freedom if all truths are equal.
     Calibration errors are left out: chance inflates those of small groups, so that equal truths would not look equal.
+    ``curves_differ`` is the test for them.
     """
     from scipy.special import chdtrc
 
@@ -201,3 +205,50 @@ def _standard_error(statistic: Statistic) -> float | None:
 def _error_of_mean(rows: Tensor, weights: Tensor | None) -> float:
     w = torch.ones_like(rows) if weights is None else weights
     return float(((w * (rows - (w * rows).mean())).square().mean() / len(rows)) ** 0.5)
+
+
+def curves_differ(parts: Sequence[Claims]) -> float | None:
+    r"""The p-value of the hypothesis that confidence means the same in all groups; None where it cannot be tested.
+
+    With s the confidence and o the outcome, :math:`P(o) = \sigma(a_g + b_g \ln\frac{s}{1 - s})` is fitted to each group
+    and to all together (Cox, 1958). Twice the difference of the log-likelihoods has a χ² distribution with 2(G − 1)
+    degrees of freedom if all groups have one curve. Chance does not inflate it, unlike calibration errors. It needs at
+    least five right and five wrong answers in each group, without weights and votes.
+    """
+    from scipy.special import chdtrc
+
+    pools = [claims.pool("prediction") for claims in parts if claims.are_pairs or claims.exclusive]
+    if len(pools) < max(2, len(parts)) or any(pool.weights is not None or pool.outcomes is not None for pool in pools):
+        return None
+    rows = [(pool.scores.double().cpu(), pool.is_hit[:, 0].double().cpu()) for pool in pools]
+    if any(min(float(hit.sum()), float((1 - hit).sum())) < 5 for _, hit in rows):
+        return None
+    own = sum(_likelihood(score, hit) for score, hit in rows)
+    together = _likelihood(*(torch.cat(part) for part in zip(*rows, strict=True)))
+    return float(chdtrc(2 * (len(rows) - 1), max(0.0, 2 * (own - together))))
+
+
+def _likelihood(scores: Tensor, hits: Tensor) -> float:
+    """The largest log-likelihood of a line in the log odds of the scores, by Newton's method."""
+    x = torch.logit(scores.clamp(1e-6, 1 - 1e-6))
+    design = torch.stack([torch.ones_like(x), x - x.mean()], dim=1)
+    line = torch.zeros(2, dtype=torch.float64)
+
+    def value(at: Tensor) -> float:
+        odds = design @ at
+        return float((hits * odds - torch.nn.functional.softplus(odds)).sum())
+
+    best = value(line)
+    for _ in range(50):
+        p = (design @ line).sigmoid()
+        slope = design.T @ (hits - p)
+        curvature = (design * (p * (1 - p))[:, None]).T @ design + 1e-9 * torch.eye(2, dtype=torch.float64)
+        step = torch.linalg.solve(curvature, slope)
+        while value(line + step) < best - 1e-12 and float(step.abs().max()) > 1e-9:
+            step = step / 2
+        line = line + step
+        now = value(line)
+        if now - best < 1e-10:
+            break
+        best = now
+    return value(line)

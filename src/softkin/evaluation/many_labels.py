@@ -59,7 +59,7 @@ def read(path: str | Path, reading: Reading) -> tuple[Claims, list[str]]:
 
 def evaluated(claims: Claims, label_names: list[str], name: str, settings: Settings) -> Evaluation:
     """All claims together (micro), class-wise errors as means over labels (macro), and each label as a group."""
-    metrics = catalogue.shown("evaluate", claims.num_classes)
+    metrics = [*catalogue.shown("evaluate", claims.num_classes), catalogue.METRICS["macro_auroc"]]
     measured = measurement.measure(claims, metrics, settings)
     words = described(claims.pool("prediction"), measured, settings)
     return {

@@ -26,6 +26,7 @@ References:
 """
 
 import datetime
+import errno
 import json
 import math
 import os
@@ -202,13 +203,23 @@ class Monitor:
         return monitor
 
     def save(self, path: str | Path) -> None:
-        """Append the state to a file, as one line; earlier lines stay."""
-        line = json.dumps(files.plain(self.to_dict()), allow_nan=False) + "\n"
-        with files.named(path), open(files.expanded(path), "ab") as file:
-            torn = file.tell() > 0 and _last_byte(path) != b"\n"
-            file.write((b"\n" if torn else b"") + line.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        """Append the state to a file, as one line; earlier lines stay. The first is written whole or not at all."""
+        line = (json.dumps(files.plain(self.to_dict()), allow_nan=False) + "\n").encode()
+        place = files.expanded(path)
+        if not os.path.exists(place) or os.path.getsize(place) == 0:
+            files.write(place, line)
+            return
+        with open(place, "ab", buffering=0) as file:
+            size = file.tell()
+            if _last_byte(path) != b"\n":  # torn
+                line = b"\n" + line
+            try:
+                if file.write(line) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+            except OSError as error:
+                file.truncate(size)
+                raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -137,6 +137,8 @@ class GroupsData(TypedDict):
     """The group with the worst value of each metric"""
     differ: dict[str, float]
     """The p-value, for each metric, of the hypothesis that all groups have the same value"""
+    curves_differ: float | None
+    """The p-value of the hypothesis that confidence means the same in all groups"""
 
 
 class CellData(MeasuredData, total=False):

@@ -11,7 +11,7 @@ input is refused.
 - Calibration errors: ``ece_hist``, ``ece_kde``, ``classwise_ece``, ``mce``, ``debiased_ece``, ``smooth_ece``,
   ``signed_gap``; their values under perfect calibration: ``when_calibrated``, ``kde_floor``
 - Scores: ``nll``, ``brier``, ``brier_decomposition``, ``accuracy``, ``top_k_accuracy``
-- Ranking: ``aurc``, ``confidence_auroc``, ``auc`` of a binary model
+- Ranking: ``aurc``, ``confidence_auroc``, ``auc`` of a binary model, ``macro_auroc`` of several labels
 - Known against unknown: ``auroc``, ``fpr_at_95``
 - Classes that are alike: ``superclass``, ``superclass_ece``, ``neighbourhood_mass``, ``mistake_severity``,
   ``severity_curve``
@@ -40,7 +40,7 @@ from softkin.metrics.calibration import (
     signed_gap,
     smooth_ece,
 )
-from softkin.metrics.ranking import auc, aurc, auroc, confidence_auroc, fpr_at_95
+from softkin.metrics.ranking import auc, aurc, auroc, confidence_auroc, fpr_at_95, macro_auroc
 from softkin.metrics.semantic import (
     SeverityCurve,
     mistake_severity,
@@ -78,6 +78,7 @@ __all__ = [
     "fpr_at_95",
     "interval",
     "kde_floor",
+    "macro_auroc",
     "mce",
     "mistake_severity",
     "neighbourhood_mass",

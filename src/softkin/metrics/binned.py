@@ -28,6 +28,7 @@ from softkin.metrics.statistics import (
     Statistic,
     Streamed,
     added,
+    straight_line,
 )
 
 ONE_BIN = (
@@ -133,11 +134,7 @@ class BinnedError(Binned, CalibrationError):
         """Counts and scores of the bins, and departures that are a straight line in the score."""
         curve = self.curve()
         count, score = (part.to(sums.device) for part in (curve.count, curve.score_sum))
-        off = self.departures(sums)[0]
-        # Σ count (gap − α − β (conf − mean))² is least for these α and β.
-        conf = score / torch.where(count > 0, count, 1.0) - score.sum() / count.sum()
-        slope = (off * conf).sum() / (count * conf * conf).sum().clamp(min=1e-12)
-        return count, score, count * (off.sum() / count.sum() + slope * conf)
+        return count, score, straight_line(count, score, self.departures(sums)[0])
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool, m = self.pool, self.bins.n_bins
@@ -378,6 +375,8 @@ BY_NORM: dict[Norm, type[BinnedError]] = {1: MeanGap, 2: RootGap, "max": Largest
 
 class Classwise(RowSums, CalibrationError, Streamed):
     """One curve for each class, errors summed or averaged over the classes."""
+
+    mostly_chance = True
 
     def __init__(self, claims: Claims, bins: Bins, *, divide_by: int) -> None:
         probabilities, labels = claims.probabilities, claims.labels

@@ -112,7 +112,9 @@ def brier_decomposition(
 
     With ``confidence`` each part is an ``Interval``, all from the same resampled rows:
 
-    - the Brier score: as ``interval`` has it; the part within bins: percentiles;
+    - the Brier score: as ``interval`` has it;
+    - the part within bins: percentiles, and at least what the labels' own variance makes likely: where few answers are
+      wrong, resamples show too little of it;
     - the reliability: the value minus what chance adds to it, Σ lik(1 − lik)/n over the bins, plus and minus the spread
       of the resampled values about their mean; the lower end is 0 unless labels redrawn from the scores reject
       calibration;
@@ -159,8 +161,31 @@ def brier_decomposition(
         around(reliability, low, high, level),
         around(resolution, *_within_uncertainty(of_resolution, less, uncertainty, level), level),
         around(uncertainty, max(0.0, most - imbalance.high), most - imbalance.low, level),
-        around(within, *quantiles(of_within, tail), level),
+        around(within, *_reaching(quantiles(of_within, tail), within, _error_within(statistic, curves), level), level),
     )
+
+
+def _error_within(statistic: Reliability, curves: ReliabilityCurve) -> float:
+    r"""The standard error that labels cause in the part within bins.
+
+    That part is :math:`\frac{1}{n} \sum_{ik} d_{ik}^2 - 2 d_{ik} y_{ik}`, d a score less the mean of its bin. Of row i
+    the labels cause the variance 4 (Σ d² q − (Σ d q)²), q the shares (hits + 1) / (count + 2) of the bins, normalised.
+    """
+    place = binning.assign(statistic.p, statistic.bins).to(torch.int64).cpu()
+    share, mean = (
+        part.T.gather(0, place)
+        for part in ((curves.hit_sum + 1) / (curves.count + 2), curves.score_sum / curves.count.clamp(min=1))
+    )
+    q = share / share.sum(dim=1, keepdim=True)
+    d = statistic.p.cpu().double() - mean
+    variance = (d * d * q).sum(dim=1) - (d * q).sum(dim=1).square()
+    return 2 * float(variance.sum().sqrt()) / len(d)
+
+
+def _reaching(ends: tuple[float, float], value: float, error: float, level: float) -> tuple[float, float]:
+    """Ends that are at least as far from the value as the normal ones of this standard error."""
+    half = NormalDist().inv_cdf((1 + level) / 2) * error
+    return min(ends[0], value - half), max(ends[1], value + half)
 
 
 def _about(resampled: Tensor, centre: float, tail: float) -> tuple[float, float]:

@@ -499,6 +499,7 @@ def kernel_rows(scores: Tensor, hits: Tensor | None, radius: float, boundary: Bo
         if boundary == "reflect":  # mass outside [0, 1] is folded back, which equals mirroring the scores
             node = node.abs()
             node = torch.where(node > steps, 2 * steps - node, node)
+            value = torch.where((node == 0) | (node == steps), 2 * value, value)  # a score and its mirror image meet
         inside = (node >= 0) & (node <= steps)
         value *= inside if hits is None else (node / steps - hits) * inside
         places = (row + node.clamp(0, steps).to(torch.int64)).reshape(-1)

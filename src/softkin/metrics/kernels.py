@@ -13,7 +13,7 @@ from softkin.metrics import density, gaussians
 from softkin.metrics.density import Boundary
 from softkin.metrics.intervals import size_of_gap
 from softkin.metrics.scopes import Per, Pool
-from softkin.metrics.statistics import KEEP, CalibrationError, PooledSums, Statistic, Streamed, added
+from softkin.metrics.statistics import KEEP, CalibrationError, PooledSums, Statistic, Streamed, added, straight_line
 
 ONE_VALUE = "all scores are equal: the number only compares them with the share of hits"
 
@@ -128,6 +128,14 @@ class Kernel(PooledSums, CalibrationError, Streamed):
 
     def departures(self, sums: Tensor) -> Tensor:
         return sums - self._calibrated()
+
+    def straightened(self, sums: Tensor) -> Tensor | None:
+        kernels = self._kernels()
+        if kernels is None:
+            return None
+        mass = (self._once @ kernels).to(torch.float64)
+        x = torch.linspace(0, 1, self.width, dtype=torch.float64, device=self.device)
+        return self._calibrated() + straight_line(mass, mass * x, self.departures(sums))
 
     def _calibrated(self) -> Tensor:
         """The sums of calibrated scores."""

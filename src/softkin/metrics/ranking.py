@@ -13,8 +13,10 @@ from softkin._core.checks import Array
 from softkin.metrics.catalogue import Sureness, metric
 from softkin.metrics.intervals import MeanLoss, none_or_all
 from softkin.metrics.resampling import Interval, quantiles
-from softkin.metrics.scopes import Claims, NoMeaning, Pool, multiplicities
+from softkin.metrics.scopes import Claims, NoMeaning, Pool, effective, multiplicities
 from softkin.metrics.statistics import Statistic, Streamed
+
+EULER = 0.5772156649015329
 
 
 class RiskCoverage(Streamed):
@@ -23,15 +25,13 @@ class RiskCoverage(Streamed):
     needs_all = "it ranks all samples by confidence, so it needs them all at once"
 
     def __init__(self, pool: Pool) -> None:
-        if pool.weights is not None:
-            raise NoMeaning("its ranks are numbers of rows, which have no weights")
-        self.pool = pool
+        self.pool, self.weights = pool, pool.weights
         winning, right = pool.scores, pool.is_hit[:, 0]
         order = winning.argsort(descending=True)
         ordered = winning[order]
         self.order, self.num_samples, self.device = order, len(winning), winning.device
-        # The number of rows so far: whole numbers up to N, exactly.
-        self.dtype = torch.float32 if len(winning) < 2**24 else torch.float64
+        # The number of rows so far: whole numbers up to N, exactly; sums of weights are no whole numbers.
+        self.dtype = torch.float32 if len(winning) < 2**24 and pool.weights is None else torch.float64
         self.wrong = 1 - right[order].to(self.dtype)
         # Groups of equal confidence, the most confident first: before which row each begins and ends. Those without
         # an error add nothing to the sum below.
@@ -47,14 +47,16 @@ class RiskCoverage(Streamed):
         self.harmonic = torch.cat([one_over.new_zeros(1), one_over.cumsum(dim=0)])
 
     def value(self) -> float:
-        return min(1.0, float(self.sums(torch.ones(1, self.num_samples, device=self.device))))
+        once = torch.ones(1, self.num_samples, device=self.device)
+        return min(1.0, float(self.sums(once if self.weights is None else self.weights[None])))
 
     def sums(self, weights: Tensor) -> Tensor:
         r"""The area itself, (r, 1), as it is not a function of a few sums.
 
         With A errors and a rows before a group of t rows, e of them wrong, the group adds
         :math:`\sum_{j=1}^{t} (A + e\,j/t)/(a + j)`, its rows in any order, on average. Summed by parts that is
-        :math:`E \, H_N + \sum e\,(1 - H_{a+t}) - \sum (e/t)\, a\, (H_{a+t} - H_a)` over the groups, E all errors.
+        :math:`E \, H_N + \sum e\,(1 - H_{a+t}) - \sum (e/t)\, a\, (H_{a+t} - H_a)` over the groups, E all errors. Of
+        weighted rows a, t and e are sums of weights, and :math:`H_x = \psi(x + 1) + \gamma`.
         """
         w = weights.to(self.dtype).index_select(1, self.order)
         reached = torch.cat([w.new_zeros(len(w), 1), w.cumsum(dim=1)], dim=1)
@@ -65,10 +67,16 @@ class RiskCoverage(Streamed):
         else:
             errors = torch.cat([w.new_zeros(len(w), 1), (w * self.wrong).cumsum(dim=1)], dim=1)
             wrong = (errors.index_select(1, self.end) - errors.index_select(1, self.start)).to(torch.float64)
-        at_start, at_end = (self.harmonic[place.to(torch.int64)] for place in (before, after))
-        late = wrong / size.clamp(min=1) * before * (at_end - at_start)
+        at_start, at_end = (self._harmonic(place) for place in (before, after))
+        late = torch.where(size > 0, wrong / size, 0.0) * before * (at_end - at_start)
         total = wrong.sum(dim=1) * (1 + self.harmonic[-1]) - (wrong * at_end + late).sum(dim=1)
         return total[:, None] / self.num_samples
+
+    def _harmonic(self, numbers: Tensor) -> Tensor:
+        """H of whole numbers, or of any where rows have weights."""
+        if self.weights is None:
+            return self.harmonic[numbers.to(torch.int64)]
+        return torch.digamma(numbers.to(torch.float64) + 1) + EULER
 
     def of(self, sums: Tensor) -> Tensor:
         return sums[:, 0]
@@ -86,30 +94,42 @@ class RiskCoverage(Streamed):
         size = torch.bincount(group)
         return ordered.new_zeros(len(size)).index_add_(0, group, ordered).div_(size)[group]
 
+    @cached_property
+    def _weight(self) -> Tensor:
+        """(N,) the weights in the order of confidence."""
+        return torch.ones_like(self.wrong, dtype=torch.float64) if self.weights is None else self.weights[self.order]
+
     def _costs(self) -> Tensor:
-        """(N,) what a wrong answer adds to N times the area, in the order of confidence: H_N − H_{j−1} at rank j."""
-        return self._shared(self.harmonic[-1] - self.harmonic[:-1])
+        """(N,) what a wrong answer adds to N times the area: Σ w_k / C_k over the ranks k from its own on.
+
+        In the order of confidence; C are the sums of the weights. Without weights it is H_N − H_{j−1} at rank j.
+        """
+        w = self._weight
+        return self._shared((w / w.cumsum(dim=0).clamp(min=1e-300)).flip(0).cumsum(dim=0).flip(0))
 
     def influence(self) -> Tensor:
-        r"""Values (N,) whose mean is the area and has its sampling variance.
+        r"""Values (N,) whose mean, by the rows' weights, is the area and has its sampling variance.
 
         With weights w the area is :math:`\sum_k \frac{w_k}{W} \frac{E_k}{C_k}`, E and C the errors and rows up to k,
         the most confident first. Row j is the area plus N times its derivative in w_j:
-        :math:`\frac{E_j}{j} + e_j (H_N - H_{j-1}) - \sum_{k \ge j} \frac{E_k}{k^2}`. Rows of equal confidence come in
-        any order, so they share their errors and ranks.
+        :math:`\frac{E_j}{C_j} + e_j \sum_{k \ge j} \frac{w_k}{C_k} - \sum_{k \ge j} \frac{w_k E_k}{C_k^2}`. Rows of
+        equal confidence come in any order, so they share their errors and ranks.
         """
-        wrong = self.wrong.to(torch.float64)
-        rank = torch.arange(1, len(wrong) + 1, dtype=torch.float64, device=self.device)
-        errors = self._shared(wrong).cumsum(dim=0)
-        later = self._shared(errors / rank - (errors / rank**2).flip(0).cumsum(dim=0).flip(0))
+        wrong, w = self.wrong.to(torch.float64), self._weight
+        rank = w.cumsum(dim=0).clamp(min=1e-300)
+        errors = self._shared(w * wrong).cumsum(dim=0)
+        later = self._shared(errors / rank - (w * errors / rank**2).flip(0).cumsum(dim=0).flip(0))
         rows = torch.empty_like(wrong)
         rows[self.order] = later + wrong * self._costs()
-        return rows + (self.value() - rows.mean())
+        mean = rows.mean() if self.weights is None else (rows * self.weights).mean()
+        return rows + (self.value() - mean)
 
     def ends(self, level: float) -> tuple[float, float]:
-        costs, variance = self._costs(), float(self.influence().var(correction=0))
+        costs, value, w = self._costs(), self.value(), self._weight
+        variance = float((w * (self.influence()[self.order] - value).square()).mean())
         excess, winning = costs * self.wrong, self.pool.scores[self.order]
-        low, high = MeanLoss.of(self.value(), variance, excess, costs, winning).ends(level)
+        count = effective(self.weights, self.num_samples)
+        low, high = MeanLoss.of(value, variance, excess, costs, winning, w, count).ends(level)
         return low, min(high, 1.0)
 
 
@@ -118,7 +138,8 @@ def aurc(claims: Claims, **_: Unpack[Sureness]) -> RiskCoverage:
     r"""Area under the risk–coverage curve: the error rate among the i most confident samples, averaged over i = 1 … N.
 
     Lower is better; it is smallest if all errors come last. Samples of equal confidence count as in random order (the
-    mean over all their orders), so that the order of the rows does not matter.
+    mean over all their orders), so that the order of the rows does not matter. With ``sample_weight`` rows and errors
+    are counted by their weights, scaled to the mean 1.
 
     References:
         Geifman and El-Yaniv, Selective Classification for Deep Neural Networks, 2017.
@@ -201,10 +222,15 @@ class Discrimination(Streamed):
         least, most = none_or_all(value, fewest, level)
         if value in (0.0, 1.0):
             return least, most
-        error = float((self.influence() - value).square().mean() / self.num_samples) ** 0.5
-        centre, reach = math.log(value / (1 - value)), NormalDist().inv_cdf((1 + level) / 2) * error
-        reach /= value * (1 - value)
-        return tuple(1 / (1 + math.exp(-(centre + sign * reach))) for sign in (-1, 1))  # type: ignore[return-value]
+        return _on_logits(value, float((self.influence() - value).square().mean() / self.num_samples) ** 0.5, level)
+
+
+def _on_logits(value: float, error: float, level: float) -> tuple[float, float]:
+    """The normal interval of a share with this standard error, on the logit scale."""
+    centre = math.log(value / (1 - value))
+    reach = NormalDist().inv_cdf((1 + level) / 2) * error / (value * (1 - value))
+    low, high = (1 / (1 + math.exp(-(centre + sign * reach))) for sign in (-1, 1))
+    return low, high
 
 
 @metric(
@@ -230,6 +256,72 @@ def confidence_auroc(claims: Claims, **_: Unpack[Sureness]) -> Discrimination:
         DeLong et al., Comparing the Areas under Two or More Correlated Receiver Operating Characteristic Curves, 1988.
     """
     return Discrimination(claims.pool("prediction"))
+
+
+class MacroDiscrimination(Streamed):
+    """The mean over labels of the area under the ROC curve of each."""
+
+    needs_all = Discrimination.needs_all
+
+    def __init__(self, claims: Claims) -> None:
+        p, y, self.weights = claims.probabilities, claims.labels, claims.weights
+        self.num_samples, self.device = len(p), p.device
+        columns = (Claims(p[:, [k]], y[:, [k]], claims.weights, exclusive=False) for k in range(p.shape[1]))
+        every = [Discrimination(column.pool("prediction")) for column in columns]
+        self.labels = [one for one in every if not math.isnan(one.value())]
+        self.left_out = len(every) - len(self.labels)
+
+    def caveat(self) -> str | None:
+        if self.left_out == 0:
+            return None
+        return f"{self.left_out} labels that are always or never true are left out"
+
+    def value(self) -> float:
+        return math.nan if not self.labels else sum(one.value() for one in self.labels) / len(self.labels)
+
+    def sums(self, weights: Tensor) -> Tensor:
+        """The area itself, (r, 1), as it is not a function of a few sums."""
+        return torch.stack([one.sums(weights) for one in self.labels]).nanmean(dim=0)
+
+    def of(self, sums: Tensor) -> Tensor:
+        return sums[:, 0]
+
+    def adds_up_with(self, other: Statistic) -> bool:
+        return False
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        value = self.value()
+        if math.isnan(value):
+            return math.nan, math.nan
+        if value in (0.0, 1.0):
+            parts = [one.ends(level) or (value, value) for one in self.labels]
+            return min(low for low, _ in parts), max(high for _, high in parts)
+        rows = torch.stack([one.influence() for one in self.labels]).mean(dim=0)
+        return _on_logits(value, float((rows - value).square().mean() / self.num_samples) ** 0.5, level)
+
+
+@metric(
+    title="AUROC, mean of labels",
+    short="AUROC, macro",
+    percent=False,
+    larger_is_better=True,
+    at_most=1.0,
+    about="how well the score of each label ranks its samples first; 0.5 is chance, 1 perfect",
+)
+def macro_auroc(claims: Claims, **_: Unpack[Sureness]) -> MacroDiscrimination:
+    """The mean over several labels a sample of the area under the ROC curve of each label.
+
+    As scikit-learn's ``roc_auc_score(average="macro")``, but labels that are always or never true are left out. Its
+    interval is DeLong's of the mean, on the logit scale.
+
+    Example:
+        >>> scores = torch.tensor([[0.9, 0.2], [0.4, 0.7], [0.1, 0.6]])
+        >>> macro_auroc(scores, torch.tensor([[1, 0], [0, 1], [0, 0]]))
+        1.0
+    """
+    if claims.exclusive or claims.are_pairs:
+        raise NoMeaning("it is for several labels a sample, each with a score of its own")
+    return MacroDiscrimination(claims)
 
 
 @metric(

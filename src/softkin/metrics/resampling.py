@@ -1,9 +1,9 @@
 """Uncertainty of metrics: intervals by resampling rows, paired comparisons, and errors under perfect calibration."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -169,12 +169,18 @@ def _from_resamples(statistic: Statistic, sums: Tensor, level: float, resamples:
     low, high = _sizes(statistic, base, noise, 1.0, centre, tail)
     low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
     low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
+    line = statistic.straightened(base)
+    if line is not None:
+        high = max(high, value + _sizes(statistic, line, noise, 1.0, centre, tail)[1] - centre)
     if float(statistic.departures(base).abs().max()) < NONE_SEEN * statistic.num_samples:
         # No multiple of no departure is large, but the truth may be as far off as chance moves it.
         truths = statistic.scaled(base, 0.0) + noise[:SOME]
         high = max(high, float(torch.quantile(statistic.size(truths), 1 - tail)))
     low, high = _with_gap(statistic, value, low, high, level)
     rejected, redrawn = rejects_calibration(statistic, centre, level, resamples, seed)
+    # Resampled rows have no hits in bins that have none, redrawn labels have: by so much chance adds more to the error.
+    shown = statistic.of(statistic.scaled(base, 0.0) + noise[:SOME])
+    low -= max(0.0, float(redrawn.mean() - shown.mean()))
     high = min(max(0.0, high, value + statistic.unseen(tail)), statistic.at_most)
     return Drawn(around(value, max(0.0, low) if rejected else 0.0, high, level), redrawn)
 
@@ -211,8 +217,10 @@ def _sizes(
         return statistic.scaled(base, size * factors)
 
     def excess(size: Tensor, share: float) -> Tensor:
+        # Of R resamples the truth is as likely at any of R + 1 ranks: quantiles of few lie further out.
+        position = min(1.0, max(0.0, (share * (len(lines) + 1) - 1) / max(1, len(lines) - 1)))
         torch.add(moved, linear(sums(float(size))), out=lines)
-        return torch.quantile(of(lines), share).cpu() - seen
+        return torch.quantile(of(lines), position).cpu() - seen
 
     start, end = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
     smallest, _ = roots.bracket(lambda size: excess(size, 1 - tail), start, end, tolerance=2.0**-16, most=64)
@@ -262,9 +270,8 @@ def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
     ordered = values[~values.isnan()].sort().values
     if len(ordered) == 0:
         return math.nan, math.nan
-    last = len(ordered) - 1
-    low, high = ordered[int(tail * last)], ordered[-1 - int(tail * last)]
-    return float(low), float(high)
+    rank = max(1, int(tail * (1 + len(ordered)) + 1e-9))  # as far out as few resamples need for the level
+    return float(ordered[rank - 1]), float(ordered[-rank])
 
 
 def when_calibrated(statistic: CalibrationError, level: float, draws: int, seed: int) -> Interval:
@@ -337,6 +344,13 @@ class _Resampled(NamedTuple):
     estimates: list[_Estimate]
 
 
+class _Errors(NamedTuple):
+    """The errors (r,) that an estimated difference may have, of all pairs of truths and of those that may be equal."""
+
+    possible: list[Tensor]
+    if_equal: list[Tensor]
+
+
 def _estimate(statistic: Statistic, truth: Tensor, noise: Tensor) -> _Estimate:
     size = statistic.size(truth) if isinstance(statistic, CalibrationError) else statistic.of(truth)
     return _Estimate(size, statistic.of(truth + noise))
@@ -359,19 +373,29 @@ def _resampled(statistics: Sequence[Statistic], resamples: int, generator: np.ra
     return results
 
 
-def _errors_of_difference(a: Statistic, b: Statistic, of_a: "_Resampled", of_b: "_Resampled") -> list[Tensor]:
+def _errors_of_difference(a: Statistic, b: Statistic, of_a: "_Resampled", of_b: "_Resampled") -> "_Errors":
     """The errors of resampled differences around the difference of two known truths, (r,) for each pair of truths.
 
     An average has one possible truth, the observed sums. The spread and bias of an error depend on its truth, so every
-    pair of both models' possible truths is used, and, to test equality, also pairs of equal truths.
+    pair of both models' possible truths is used, and, to test equality, also pairs of equal truths. Of errors that are
+    mostly chance, which both models share, only pairs of like truths can be equal.
     """
-    pairs = [(one, other) for one in of_a.estimates for other in of_b.estimates]
-    if isinstance(a, CalibrationError) and isinstance(b, CalibrationError):
-        pairs += [
-            (_estimate(a, truth_a, of_a.noise), _estimate(b, truth_b, of_b.noise))
-            for truth_a, truth_b in _equal_truths(a, b, of_a.total, of_b.total)
-        ]
-    return [(one.values - one.truth - other.values + other.truth).cpu() for one, other in pairs]
+
+    def errors(pairs: Iterable[tuple[_Estimate, _Estimate]]) -> list[Tensor]:
+        return [(one.values - one.truth - other.values + other.truth).cpu() for one, other in pairs]
+
+    possible = errors(product(of_a.estimates, of_b.estimates))
+    if not isinstance(a, CalibrationError) or not isinstance(b, CalibrationError):
+        return _Errors(possible, possible)
+    equal = errors(
+        (_estimate(a, truth_a, of_a.noise), _estimate(b, truth_b, of_b.noise))
+        for truth_a, truth_b in _equal_truths(a, b, of_a.total, of_b.total)
+    )
+    if not (a.mostly_chance and b.mostly_chance):
+        return _Errors([*possible, *equal], [*possible, *equal])
+    like = [*errors(zip(of_a.estimates, of_b.estimates, strict=False)), *equal]
+    like += [error - error.mean() for error in like]  # as if chance added the same to both
+    return _Errors([*possible, *like], like)
 
 
 def _equal_truths(
@@ -429,7 +453,7 @@ def compared_by_calls(
         if test == "exchangeable":
             swap = torch.from_numpy(generator.integers(0, 2, (n, 1), dtype=np.uint8)).to(device, torch.bool)
             swapped[r] = metric(a.mixed_with(b, swap)) - metric(b.mixed_with(a, swap))
-    errors = [paired - difference]
+    errors = _Errors([paired - difference], [paired - difference])
     if test == "equal metric":
         return _comparison(difference, errors, level)
     return _comparison(difference, errors, level, _exchanged(swapped, difference, 1e-12))
@@ -445,21 +469,29 @@ def _exchanged(swapped: Tensor, seen: float, tolerance: float) -> float:
     return (1 + len(swapped) - smaller) / (1 + len(swapped))
 
 
-def _comparison(difference: float, errors: list[Tensor], level: float, p_value: float | None = None) -> Comparison:
+def _comparison(difference: float, errors: _Errors, level: float, p_value: float | None = None) -> Comparison:
     """The interval that allows for any of the ``errors`` of estimation; the p-value is its inversion.
 
-    Both count the same order statistics, so that 0 is outside the interval exactly if p ≤ 1 − level.
+    Both count the same order statistics, so that 0 is outside the interval exactly if p ≤ 1 − level. If 0 is outside
+    by the errors of truths that may be equal, the end towards 0 is theirs.
     """
-    times = len(errors[0])
+    times = len(errors.possible[0])
     if p_value is None:
         # NaN, from a difference of infinities, counts on both sides, as evidence for no difference.
-        above = max(int((~(error < difference)).sum()) for error in errors)
-        below = max(int((~(error > difference)).sum()) for error in errors)
+        above = max(int((~(error < difference)).sum()) for error in errors.if_equal)
+        below = max(int((~(error > difference)).sum()) for error in errors.if_equal)
         p_value = min(1.0, 2 * (1 + min(above, below)) / (1 + times))
     rank = max(1, int((1 - level) / 2 * (1 + times) + 1e-9))  # of the smallest or largest error that may be passed
-    ends = [_order_statistics(error, rank) for error in errors]
-    low, high = difference - max(high for _, high in ends), difference - min(low for low, _ in ends)
+    low, high = _ends(difference, errors.possible, rank)
+    least, most = _ends(difference, errors.if_equal, rank)
+    if least > 0 or most < 0:
+        low, high = (least, high) if least > 0 else (low, most)
     return Comparison(difference, low, high, p_value)
+
+
+def _ends(difference: float, errors: list[Tensor], rank: int) -> tuple[float, float]:
+    ends = [_order_statistics(error, rank) for error in errors]
+    return difference - max(high for _, high in ends), difference - min(low for low, _ in ends)
 
 
 def _order_statistics(values: Tensor, rank: int) -> tuple[float, float]:

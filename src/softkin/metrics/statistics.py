@@ -108,6 +108,9 @@ class Gap(NamedTuple):
 class CalibrationError(Statistic):
     """A metric that is non-negative, 0 in expectation only under calibration, and biased upwards."""
 
+    mostly_chance = False
+    """Whether chance usually makes up most of the value, as of errors over many small bins"""
+
     def unseen(self, tail: float) -> float:
         """By how much the error may be larger because of a kind of answer that is too rare to have occurred."""
         return 0.0
@@ -250,6 +253,14 @@ class Streamed(Statistic):
 def added(sums: Tensor, into: Tensor | None) -> Tensor:
     """``into`` with the sums added, or the sums themselves."""
     return sums if into is None else into.add_(sums)
+
+
+def straight_line(count: Tensor, score: Tensor, off: Tensor) -> Tensor:
+    """Departures whose gap, departure / count, is a straight line in the mean score, the nearest one to ``off``."""
+    # Σ count (gap − α − β (conf − mean))² is least for these α and β.
+    conf = score / torch.where(count > 0, count, 1.0) - score.sum() / count.sum()
+    slope = (off * conf).sum() / (count * conf * conf).sum().clamp(min=1e-12)
+    return count * (off.sum() / count.sum() + slope * conf)
 
 
 class Averaged(Streamed):

@@ -224,6 +224,42 @@ def test_what_the_baseline_has_decided_is_not_left_open():
     assert "one-hot" not in verdict(methods, networks={"ts": "one-hot"}).ties
 
 
+def two_seeds(effects, seed=0, rows=0.006, worth=200):
+    """One-hot and its temperature-scaled self on two seeds, whose difference has these values and the samples' noise."""
+    rng = np.random.default_rng(seed)
+    plain = 0.05 + np.array(effects)
+    noise = rng.normal(scale=rows, size=(worth, 2))
+    own = sampled(plain, plain + noise), sampled([0.05, 0.05], np.full((worth, 2), 0.05))
+    return dict(zip(("one-hot", "ts"), own, strict=True))
+
+
+def test_two_seeds_show_that_a_calibrator_changes_its_networks():
+    methods = two_seeds([0.046, 0.038])
+    found = verdict(methods, baselines=["one-hot"], networks={"ts": "one-hot"})
+    deviation = (methods["one-hot"].drawn - methods["ts"].drawn).mean(axis=1).std()
+    assert found.to_network["ts"].p_value == pytest.approx(2 * stats.norm.sf(0.042 / deviation), rel=1e-6, abs=1e-12)
+    assert found.to_network["ts"].p_value < 0.001
+    assert found.to_baseline["one-hot"]["ts"].proved
+    assert "one-hot" not in found.ties
+    assert not verdict(methods, baselines=["one-hot"]).to_baseline["one-hot"]["ts"].proved  # of other networks
+
+
+def test_seeds_that_disagree_about_a_calibrator_show_nothing():
+    found = verdict(two_seeds([0.09, -0.01]), networks={"ts": "one-hot"})
+    assert found.to_network["ts"].p_value == 1
+    five = {name: sampled([0.05, 0.06, 0.07, 0.08, 0.09 + k]) for k, name in enumerate(("one-hot", "ts"))}
+    same = compared({"ts": (five["ts"], five["one-hot"])}, same_network=True)
+    assert same == compared({"ts": (five["ts"], five["one-hot"])})  # five seeds: as any other comparison
+
+
+def test_a_calibrator_that_changes_nothing_is_seldom_said_to():
+    called = 0
+    for seed in range(400):
+        chance = np.random.default_rng([1, seed]).normal(scale=0.006, size=2)
+        called += verdict(two_seeds(chance, seed), networks={"ts": "one-hot"}).to_network["ts"].proved
+    assert called <= 28
+
+
 def test_verdict_direction():
     methods = {"good": sampled([1.0] * 5), "bad": sampled([0.0] * 5)}
     assert verdict(methods, larger_is_better=True).best == "good"

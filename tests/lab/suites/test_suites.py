@@ -312,14 +312,15 @@ def test_lines_are_the_metrics_of_the_saved_predictions(table1, specs, folder):
 
 def test_table_forms(table1):
     text = table1.to_markdown()
-    heading = next(line for line in text.splitlines() if line.startswith("| paper's network"))
-    assert heading == (
-        "| paper's network | metric | method | values | paper | ours | n | calibrated | not mirrored | floor | trained "
-        "| recipe |"
-    )
-    row = next(line for line in text.splitlines() if line.startswith("| WRN | Hist P | WE | α = 0.1, β = 2 | 0.72 | "))
-    assert " ± " in row
-    assert "| small | at most 5 images per class" in row
+    lines = text.splitlines()
+    assert "| method | accuracy | Hist P | Hist O | KDE P | KDE O |" in lines  # the paper's matrix
+    row = next(line for line in lines if line.startswith("| WE | "))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[2].startswith("0.72 → ")
+    assert " ± " in cells[2]
+    assert "(floor " in cells[5]
+    assert sum(line.startswith("| WE | ") for line in lines) == len({line.row for line in table1.lines})
+    assert any(line.startswith("Here: small, at most 5 images per class") for line in lines)
     rows = table1.to_csv().splitlines()
     assert len(rows) == 1 + len(table1.lines)
     assert rows[0].startswith("table,scale,row,metric,method,paper,ours,std,n,")
@@ -392,7 +393,7 @@ def test_command_runs_prints_and_draws(tmp_path, capsys):
     where = ["--output", str(tmp_path / "out"), "--seeds", "1"]
     assert main(["paper", "run", str(path), *where, "--dry-run"]) == 0
     planned = capsys.readouterr().out
-    assert planned.count("1 seeds; 1 trainings at most") == 2
+    assert planned.count("1 seed; 1 training at most") == 2
     assert not (tmp_path / "out").exists()
     assert main(["paper", "run", str(path), *where, "--workers", "1", "--device", "cpu"]) == 0
     out = capsys.readouterr().out

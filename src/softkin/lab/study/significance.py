@@ -20,7 +20,9 @@ from its expectation for two reasons:
 The p-value is the chance that :math:`\sqrt{v/S}\,t_\nu + \sqrt C\,z` is at least as large as the difference. A
 calibration error is biased upwards, by other amounts for other methods: there the difference is the least of the value
 seen, the value less the bias of its resamples, and the value less the difference of what perfect calibration would
-show. With a single seed the samples alone decide. Methods with identical numbers count once.
+show. With a single seed the samples alone decide. The third question is about these very networks, so with up to
+``FEW`` seeds, which hardly determine a variance, the samples decide there too, if all seeds agree in the direction.
+Methods with identical numbers count once.
 
 benchmarks/verdicts.py measures how often equal methods are told apart, and how often different ones.
 """
@@ -47,6 +49,8 @@ CONTROL, ALL_PAIRS = 3.0, 6.5
 """How many times their own degrees of freedom methods borrow at most, compared with a control or with the best"""
 WILD = 25.0
 """A training that failed on one seed must not hide what the others show"""
+FEW = 3
+"""Up to so many seeds, the samples alone say whether a calibrator changes its networks"""
 LEAST_SPREAD = 0.01
 POWER = 0.8
 """How often a study like this one would have seen the difference that it says it would have seen"""
@@ -198,9 +202,14 @@ def verdict(
 
     networks = networks or {}
     pairs = {name: (methods[name], methods[base]) for name, base in networks.items()}
-    to_best, to_network = compared(minus(best), all_pairs=True), compared(pairs)
+    to_best, to_network = compared(minus(best), all_pairs=True), compared(pairs, same_network=True)
     to_baseline = {name: compared(minus(name)) for name in baselines if name in methods}
-    # What another question has answered is not left open here: the best is better than this one.
+    # What another question has answered is not left open here: a calibrator changes the baseline's own network, and the
+    # best is better than this one.
+    for baseline, others in to_baseline.items():
+        for name in (name for name, network in networks.items() if network == baseline and name in others):
+            p_value = min(others[name].p_value, to_network[name].p_value)
+            others[name] = replace(others[name], p_value=p_value)
     answers = {name: others[best] for name, others in to_baseline.items() if name != best}
     answers |= {networks[best]: to_network[best]} if best in networks else {}
     for name, answer in answers.items():
@@ -220,12 +229,15 @@ def interval(mine: Sampled) -> tuple[float, float]:
 
 
 @np.errstate(invalid="ignore")  # infinite losses minus infinite losses
-def compared(pairs: Mapping[str, tuple[Sampled, Sampled]], *, all_pairs: bool = False) -> dict[str, Difference]:
+def compared(
+    pairs: Mapping[str, tuple[Sampled, Sampled]], *, all_pairs: bool = False, same_network: bool = False
+) -> dict[str, Difference]:
     """The differences of a family of pairs of methods, first minus second.
 
     Args:
         pairs: The two methods of each comparison.
         all_pairs: Whether the second is the best of all, chosen by the same data; else it was chosen before.
+        same_network: Whether both are the same network, so that the question is about these networks.
     """
     seen = {name: a.seen - b.seen for name, (a, b) in pairs.items()}
     means = {name: float(difference.mean()) for name, difference in seen.items()}
@@ -250,6 +262,10 @@ def compared(pairs: Mapping[str, tuple[Sampled, Sampled]], *, all_pairs: bool = 
         sizes = np.array(
             [_size(means[name], pairs[name], None if drawn is None else drawn[i]) for i, name in enumerate(distinct)]
         )
+        if same_network and drawn is not None and 1 < drawn.shape[2] <= FEW:
+            noise = _of_samples(drawn)
+            agree = [len(set(np.sign(seen[name]))) == 1 for name in distinct]
+            sizes = np.where(agree, sizes, 0.0)
         raw |= dict(zip(distinct, noise.beyond(sizes).tolist(), strict=True))
         halves = noise.quantile(1 - LEVEL / 2)
     final = adjusted(raw, all_pairs=all_pairs)
@@ -352,7 +368,7 @@ def _noise(seen: Floats, drawn: Floats | None, most: float) -> _Noise:
     if drawn is not None:
         alone, apart = drawn.mean(axis=2).var(axis=1), drawn.var(axis=1).mean(axis=1) / seeds
     if seeds == 1:
-        return _Noise(np.zeros(m), np.ones(m), np.sqrt(alone))
+        return _Noise(np.zeros(m), np.ones(m), np.sqrt(alone)) if drawn is None else _of_samples(drawn)
     own = np.maximum(seen.var(axis=1, ddof=1), (LEAST_SPREAD * seen.mean(axis=1)) ** 2) if most else seen.var(1, ddof=1)
     larger = {2: (3 * m) // 4, 3: m // 2}.get(seeds, 0)
     tame = np.minimum(own, WILD * np.median(own)) if seeds > 3 else np.sort(own)[larger:]
@@ -362,6 +378,12 @@ def _noise(seen: Floats, drawn: Floats | None, most: float) -> _Noise:
     freedom = (seeds - 1) * (1 + min(max(0.0, m / 2 - 1), most) * lent)
     shared = np.maximum(0.0, (alone - apart) / (1 - 1 / seeds))
     return _Noise(np.sqrt(np.maximum(own, pooled) / seeds), freedom, np.sqrt(shared))
+
+
+def _of_samples(drawn: Floats) -> _Noise:
+    """The noise of the means over seeds of (m, R, S) resampled differences that is due to the samples alone."""
+    m = len(drawn)
+    return _Noise(np.zeros(m), np.ones(m), np.sqrt(drawn.mean(axis=2).var(axis=1)))
 
 
 def _tests(left: int, all_pairs: bool) -> int:

@@ -5,7 +5,6 @@ import io
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,21 +48,15 @@ class Line:
     data: str
 
 
-HEADINGS = {
-    "row": "paper's network",
-    "metric": "metric",
-    "method": "method",
-    "parameter": "values",
-    "paper": "paper",
-    "ours": "ours",
-    "n": "n",
-    "calibrated": "calibrated",
-    "unreflected": "not mirrored",
-    "floor": "floor",
-    "network": "trained",
-    "recipe": "recipe",
-}
-NUMBERS = frozenset({"paper", "ours", "n", "calibrated", "unreflected", "floor"})
+@dataclass(frozen=True)
+class Block:
+    """What is printed of one network of the paper."""
+
+    row: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    about: str
+    """What was trained instead, with its recipe"""
 
 
 @dataclass(frozen=True)
@@ -75,28 +68,44 @@ class PaperTable:
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
 
-    @cached_property
-    def shown(self) -> tuple[str, ...]:
-        """The columns that are not empty."""
-        always = ("row", "metric", "method", "parameter", "ours", "n", "network", "recipe")
-        return tuple(
-            name for name in HEADINGS if name in always or any(getattr(line, name) is not None for line in self.lines)
-        )
-
-    def texts(self, line: Line) -> list[str]:
-        """The cells of a line as text."""
-        return [_text(line, name) for name in self.shown]
+    @property
+    def blocks(self) -> list["Block"]:
+        """The paper's matrix for each of its networks: methods down, errors across, "paper → here" in each cell."""
+        found = []
+        for row in dict.fromkeys(line.row for line in self.lines):
+            own = [line for line in self.lines if line.row == row]
+            metrics = tuple(dict.fromkeys(line.metric for line in own))
+            across = dict.fromkeys((line.method, line.parameter if self.spec.kind != "table" else "") for line in own)
+            cells = {(line.method, line.parameter, line.metric): line for line in own}
+            methods = []
+            for method, parameter in across:
+                lines = [
+                    line
+                    for (name, value, _), line in cells.items()
+                    if name == method and (self.spec.kind == "table" or value == parameter)
+                ]
+                shown = {line.metric: _pair(line) for line in lines}
+                title = columns.title(method) + (f", {parameter}" if parameter else "")
+                methods.append((title, *(shown.get(metric, "") for metric in metrics)))
+            heads = ("method", *(METRICS.get(metric, metric) for metric in metrics))
+            about = "; ".join(dict.fromkeys(_about(line) for line in own if line.ours is not None or line.recipe))
+            found.append(Block(row, heads, tuple(methods), about))
+        return found
 
     def to_markdown(self) -> str:
-        """A Markdown table with one line for each number."""
-        lines = [
-            "| " + " | ".join(HEADINGS[name] for name in self.shown) + " |",
-            "| " + " | ".join("---:" if name in NUMBERS else "---" for name in self.shown) + " |",
-            *("| " + " | ".join(_cell(text) for text in self.texts(line)) + " |" for line in self.lines),
-        ]
-        return "\n".join(
-            [f"{self.spec.title} (scale {self.scale})", "", *lines, "", *(f"- {n}" for n in self.notes), ""]
-        )
+        """The blocks as Markdown tables."""
+        parts = [f"{self.spec.title} (scale {self.scale})", ""]
+        for block in self.blocks:
+            parts += [
+                f"**{_cell(block.row)}**" if block.row else "",
+                "",
+                "| " + " | ".join(map(_cell, block.headings)) + " |",
+                "| " + " | ".join(["---"] + ["---:"] * (len(block.headings) - 1)) + " |",
+                *("| " + " | ".join(map(_cell, row)) + " |" for row in block.rows),
+                "",
+                *([_cell(block.about), ""] if block.about else []),
+            ]
+        return "\n".join([*parts, *(f"- {n}" for n in self.notes), ""])
 
     def to_csv(self) -> str:
         """CSV with all columns in full precision."""
@@ -126,19 +135,18 @@ def _cell(text: str) -> str:
     return escape.terminal(text).replace("|", "\\|")
 
 
-def _text(line: Line, name: str) -> str:
-    value = getattr(line, name)
-    if name == "metric":
-        return METRICS.get(line.metric, line.metric)
-    if name == "method":
-        return columns.title(value)
-    if name == "ours":
-        if value is None:
-            return "–"
-        return f"{value:.2f}" + (f" ± {line.std:.2f}" if line.std is not None else "")
-    if value is None:
-        return ""
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+def _pair(line: Line) -> str:
+    """The paper's value and ours."""
+    ours = "–" if line.ours is None else f"{line.ours:.2f}" + (f" ± {line.std:.2f}" if line.std is not None else "")
+    if line.floor is not None:
+        ours += f" (floor {line.floor:.1f})"
+    return ours if line.paper is None else f"{line.paper:.2f} → {ours}"
+
+
+def _about(line: Line) -> str:
+    """What was trained here."""
+    seeds = f", {line.n} seed{'s' if line.n != 1 else ''}" if line.n else ""
+    return f"Here: {line.network}{f', {line.recipe}' if line.recipe else ''}{seeds}."
 
 
 def run(
@@ -166,9 +174,9 @@ def table(
     lines: list[Line] = []
     notes = [f"{spec.reference}. Scale {scale}: {spec.about(scale)}."]
     notes.append(
-        "In %: mean ± standard deviation over n seeds. P: winning scores, O: all scores, summed per sample. "
-        "Calibrated: the value under perfect calibration with as many samples. Not mirrored: the kernel density as the "
-        "paper writes it. Floor: what smoothing alone adds to KDE O, from which no winner is derived."
+        "In %: the paper's value → ours, mean ± standard deviation over seeds. P: winning scores, O: all scores, "
+        "summed per sample. Floor: what smoothing alone adds to KDE O, from which no winner is derived. The .csv has "
+        "every number, also under perfect calibration and with the kernel density as the paper writes it."
     )
     for part in parts:
         results = of_part(part, folder)

@@ -1,11 +1,13 @@
 """Launching with Hugging Face accelerate: processes, devices, precision and trackers."""
 
 import contextlib
+import importlib.util
 import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import torch
 
@@ -45,6 +47,8 @@ def accelerated(
     )
 
     check_trackers(trackers)
+    if "mlflow" in trackers:
+        _mlflow_store()
     wanted = None if device is None else checked_device(device)
     shared: list[dict[str, Any]] = [state._shared_state for state in (AcceleratorState, PartialState, GradientState)]
     before = [dict(state) for state in shared]
@@ -124,10 +128,19 @@ def checked_device(device: str | torch.device) -> torch.device:
     return checked
 
 
+def _mlflow_store() -> None:
+    """Let MLflow write to the folder mlruns, its usual place, where it has no database and no other place is stated.
+
+    mlflow-skinny comes without a database, refuses its own default, and refuses folders unless a variable allows them.
+    """
+    if "MLFLOW_TRACKING_URI" not in os.environ and importlib.util.find_spec("sqlalchemy") is None:
+        os.environ["MLFLOW_TRACKING_URI"] = Path("mlruns").resolve().as_uri()
+    if urlsplit(os.environ.get("MLFLOW_TRACKING_URI", "sqlite:")).scheme in ("", "file"):
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+
+
 def check_trackers(trackers: Sequence[str]) -> None:
     """Refuse trackers that are unknown or not installed."""
-    import importlib.util
-
     if isinstance(trackers, str):
         raise TypeError(f"`trackers` must be a list of names, got the single text {trackers!r}.")
     for name in trackers:

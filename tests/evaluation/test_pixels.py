@@ -1,0 +1,79 @@
+"""Pixels in files: the numbers of the arrays themselves, images resampled, and bad files in one sentence."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from command_line import run
+from softkin import SoftkinError, evaluation, metrics
+
+
+def segmentation(tmp_path, *, kind="logits", images=12, classes=4, dtype=np.float32):
+    rng = np.random.default_rng(0)
+    logits = (2 * rng.normal(size=(images, classes, 6, 7)) + rng.normal(size=(images, classes, 1, 1))).astype(dtype)
+    p = torch.from_numpy(logits).float().softmax(1)
+    labels = torch.distributions.Categorical(p.movedim(1, -1) ** 0.6 / (p.movedim(1, -1) ** 0.6).sum(-1, True)).sample()
+    labels[rng.random(labels.shape) < 0.1] = 255
+    labels[3] = 255  # nothing of this image counts
+    path = tmp_path / "segmentation.npz"
+    np.savez(path, **{kind: logits if kind == "logits" else p.numpy()}, labels=labels.numpy().astype(np.uint8))
+    return path, p.numpy(), labels.numpy()
+
+
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_numbers_are_those_of_the_arrays(tmp_path, kind):
+    path, p, labels = segmentation(tmp_path, kind=kind)
+    with pytest.warns(UserWarning, match="is read as 4 classes for each pixel or token"):
+        data = evaluation.evaluate_file(path, ignore_index=255, resamples=200).data
+    assert data["num_samples"] == int((labels != 255).sum())
+    assert data["settings"]["resampled"] == "11 images"
+    for key in ("accuracy", "nll", "brier", "ece_hist", "classwise_ece", "signed_gap", "debiased_ece", "smooth_ece"):
+        expected = getattr(metrics, key)(p, labels, ignore_index=255)
+        assert data["metrics"][key]["value"] == pytest.approx(expected, rel=1e-5), key
+    output = metrics.ece_hist(p, labels, ignore_index=255, scope="output", confidence=0.95)
+    measured = data["metrics"]["ece_hist_output"]
+    assert measured["value"] == pytest.approx(float(output), rel=1e-5)
+    assert measured["low"] <= measured["value"] <= measured["high"]
+    # Intervals of whole images, as those of the arrays in memory.
+    own = metrics.nll(p, labels, ignore_index=255, confidence=0.95)
+    assert data["metrics"]["nll"]["low"] == pytest.approx(own.low, rel=0.1)
+    assert data["metrics"]["nll"]["high"] == pytest.approx(own.high, rel=0.1)
+    assert "an image at a time" in data["metrics"]["aurc"]["absent"]
+    assert sum(data["reliability"]["count"]) == data["num_samples"]
+
+
+@pytest.mark.filterwarnings("ignore:.*is read as:UserWarning")
+def test_the_command_and_what_it_refuses(tmp_path, capsys):
+    path, _, _ = segmentation(tmp_path, dtype=np.float16)
+    code, output, errors = run(capsys, "evaluate", str(path), "--ignore-index", "255", "--json", "--resamples", "100")
+    assert code == 0, errors
+    assert json.loads(output)["models"][0]["metrics"]["accuracy"]["low"] > 0
+    code, _, errors = run(capsys, "evaluate", str(path))
+    assert (
+        code,
+        "labels must be 0 to 3, got 255; pixels of no class are left out by --ignore-index 255" in errors,
+    ) == (
+        1,
+        True,
+    )
+    code, _, errors = run(capsys, "evaluate", str(path), "--ignore-index", "255", "--abstain", "0.1")
+    assert code == 1
+    assert "holds pixels" in errors
+
+
+def test_wrong_shapes_and_no_pixel(tmp_path):
+    path = tmp_path / "p.npz"
+    np.savez(path, logits=np.zeros((2, 3, 4, 5)), labels=np.zeros((2, 4), dtype=int))
+    with pytest.raises(SoftkinError, match=r"the class of each pixel, \(2, 4, 5\), for `logits` of shape"):
+        evaluation.evaluate_file(path)
+    np.savez(path, logits=np.zeros((2, 3, 4)), labels=np.full((2, 4), 9))
+    with (
+        pytest.warns(UserWarning, match="is read as"),
+        pytest.raises(SoftkinError, match="holds no pixel that counts: all labels are 9"),
+    ):
+        evaluation.evaluate_file(path, ignore_index=9)
+    np.savez(path, logits=np.zeros((4, 3)), labels=np.zeros(4, dtype=int))
+    with pytest.raises(SoftkinError, match="--ignore-index is for pixels"):
+        evaluation.evaluate_file(path, ignore_index=9)
