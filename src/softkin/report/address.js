@@ -7,6 +7,7 @@ const ADDRESS = [];
 const addAddress = (entry) => ADDRESS.push(entry);
 let reading = false;
 let due = 0;
+let seenHash = ""; // the address that was last read or written: a newer one, not read yet, must not be overwritten
 let lastSection = "";
 // The section of the control that was used last. Those of the first screen and bars above sections have none.
 addEventListener("focusin", (event) => {
@@ -18,12 +19,14 @@ function writeAddress() {
   if (reading || due) return;
   due = requestAnimationFrame(() => {
     due = 0;
+    if (location.hash !== seenHash) return;
     const parts = ADDRESS.map(({ key, get }) => [key, get()]).filter(([, text]) => exists(text));
     const values = parts.map(([key, value]) => `${key}=${encodeURIComponent(value)}`);
     const text = values.length ? [...(lastSection ? [lastSection] : []), ...values].join("&") : "";
     if (!text && !location.hash.includes("=")) return; // nothing to store; a section's name in the address stays
     try {
       history.replaceState(null, "", text ? `#${text}` : "#");
+      seenHash = location.hash;
       if (parent !== window) parent.postMessage({ softkin: text ? `#${text}` : "" }, "*"); // softkin report serve keeps it
     } catch {
       // some browsers do not let a page opened from a file change its address; the page works without it

@@ -30,7 +30,7 @@ VIEW = '<meta name="viewport" content="width=device-width, initial-scale=1">'
 FRAME = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>{view}
 <style>{style}</style></head>
 <body class="framed"><nav><a href="/">All pages</a></nav>
-<iframe title="{title}" src="{source}" sandbox="{sandbox}"></iframe><p role="status" id="said"></p>
+<iframe title="{title}" data-page="{source}" sandbox="{sandbox}"></iframe><p role="status" id="said"></p>
 <script>{script}</script></body></html>"""
 STYLE = resources.files(__package__).joinpath("serve.css").read_text(encoding="utf-8")
 SCRIPT = resources.files(__package__).joinpath("serve_frame.js").read_text(encoding="utf-8")

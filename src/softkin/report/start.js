@@ -1,6 +1,7 @@
 // Draw the page, restore the state in the address, prepare for printing, and mark when the page is interactive.
 
 function followAddress() {
+  seenHash = location.hash;
   if (location.hash.length < 2) return;
   makeAll();
   readAddress();
