@@ -101,6 +101,7 @@ NAV: list[tuple[str, list[tuple[str, str]]]] = [
             ("Frameworks in the API", "api/frameworks.md"),
             ("Data, networks, training", "api/training.md"),
             ("Studies and the paper", "api/studies.md"),
+            ("The page's data", "api/page_data.md"),
             ("Every command", "commands.md"),
             ("Environment variables and exit codes", "environment.md"),
         ],

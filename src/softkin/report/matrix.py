@@ -57,7 +57,7 @@ def near_mistakes(distances: Array, p: Tensor, y: Tensor) -> NearMistakes:
     d.fill_diagonal_(float("inf"))
     answer = p.argmax(dim=1)
     wrong = answer != y
-    nearest = min(NEAREST, len(d) - 1)
+    nearest = max(1, min(NEAREST, (len(d) - 1) // 2))  # at most half of the others: all of them would say nothing
     near = d.argsort(dim=1, stable=True)[:, :nearest]
     hits = (near[y[wrong]] == answer[wrong, None]).any(dim=1)
     return {"nearest": nearest, "wrong": int(wrong.sum()), "near": int(hits.sum()), "chance": nearest / (len(d) - 1)}
