@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_s
 from softkin import metrics, report
 from softkin.metrics.measurement import Settings
 from softkin.predictions import Predictions, load
-from softkin.report import positive
+from softkin.report import curves, positive
 
 N = 3000
 
@@ -122,3 +122,16 @@ def test_pairs_have_it_too(browser, tmp_path):
     page = browser.open(report.write(tmp_path / "pairs.html", data)[0])
     assert page.number("positive-auroc") == pytest.approx(shown["auroc"])
     assert page.console() == []
+
+
+def test_a_calibrated_model_is_rarely_accused():
+    """The headline chooses among ten bins, so each test has a tenth of the 5 %."""
+    rng = np.random.default_rng(0)
+    accused = 0
+    for _ in range(200):
+        p = rng.beta(0.6, 1.2, 1500)
+        pair = torch.tensor(np.stack([1 - p, p], axis=1))
+        pool = positive.claims_of(pair, torch.tensor((rng.random(1500) < p).astype(np.int64))).pool("prediction")
+        cells = curves.of_pool(pool)
+        accused += positive.in_words({"cells": cells, "auroc": None}, "x", 1500)["kind"] != "calibrated"
+    assert accused <= 15  # 10 on average at most; with bands that are not corrected, about 60

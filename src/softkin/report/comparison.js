@@ -70,8 +70,10 @@ function overlaySection() {
   const figure = (scope) => {
     const lineOf = (method) => {
       const bins = binsOf(data.curves[method][scope], state.bins).filter((b) => b.count >= FEW);
-      const bands = bins.map((b) => wilson(b.likelihood, b.count));
-      return { method, place: place(method), markers: true, points: bins.map((b) => [b.confidence, b.likelihood]), bands, describe: (i) => [isolated(methodName(method), 40), ...binWords(bins[i], scope, bands[i])] };
+      // Seeds may share their test samples, so a bin counts as one seed's; scores of one sample depend on each other.
+      const seeds = Math.max(1, data.seeds.length);
+      const bands = scope === "prediction" ? bins.map((b) => wilson(b.likelihood, b.count / seeds)) : null;
+      return { method, place: place(method), markers: true, points: bins.map((b) => [b.confidence, b.likelihood]), bands, describe: (i) => [isolated(methodName(method), 40), ...binWords(bins[i], scope, bands && bands[i])] };
     };
     const shown = () => shownMethods().filter((m) => data.curves[m]);
     const drawn = methodCharts({
@@ -91,7 +93,7 @@ function overlaySection() {
     };
     const node = figureOf({
       title: WORDS[scope].title,
-      note: `${WORDS[scope].note} Horizontal axis: ${WORDS[scope].x}. Vertical axis: ${WORDS[scope].y}. Both in %. Upright lines: 95${THIN}% bands. Bins with fewer than ${FEW} scores are left out.${data.overview && data.overview.baseline ? ` Grey: ${shortName(data.overview.baseline)}.` : ""}`,
+      note: `${WORDS[scope].note} Horizontal axis: ${WORDS[scope].x}. Vertical axis: ${WORDS[scope].y}. Both in %. ${scope === "prediction" ? `Upright lines: 95${THIN}% bands${data.seeds.length > 1 ? ", of as many samples as one seed has" : ""}. ` : ""}Bins with fewer than ${FEW} scores are left out.${data.overview && data.overview.baseline ? ` Grey: ${shortName(data.overview.baseline)}.` : ""}`,
       drawn,
       rows: () => table(`Reliability, ${WORDS[scope].what}`, [data.subject === "models" ? "model" : "method", "bin", WORDS[scope].what, "claimed", "true"], shown().flatMap((method) => binsOf(data.curves[method][scope], state.bins).filter((b) => b.count).map((b) => [named(methodName(method), 40), `${fixed(100 * b.low, 1)}–${percent(b.high)}`, numeric(b.count, whole(b.count)), numeric(b.confidence, percent(b.confidence, 2)), numeric(b.likelihood, percent(b.likelihood, 2))]))),
       after: el("div", {}, el("h4", {}, data.seeds.length > 1 ? "ECE with these bins, mean over seeds" : "ECE with these bins"), ranking),

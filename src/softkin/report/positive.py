@@ -24,6 +24,7 @@ FALSE_ALARMS = (0.5, 0.2, 0.1, 0.05)
 STATED_BINS = 10  # for the headline: bins of ten points, as people round
 LEAST_IN_BIN = 30  # samples of a bin that the headline may quote
 LEAST_GAP = 0.02
+TAIL = 0.05
 
 
 def claims_of(p: Tensor, y: Tensor) -> Claims:
@@ -100,6 +101,14 @@ def _average_precision(scores: Tensor, hits: Tensor) -> float:
     return float((gained * caught / alarms).sum() / hits.sum())
 
 
+def _p_value(hits: int, count: int, claimed: float) -> float:
+    """Of the exact binomial test of a bin, two-sided; the headline chooses among bins, so each has its share of 5 %."""
+    from scipy.special import bdtr, bdtrc
+
+    above = bdtrc(hits - 1, count, claimed) if hits else 1.0
+    return float(min(1.0, 2 * min(bdtr(hits, count, claimed), above)))
+
+
 class Said(TypedDict):
     """The first screen's words."""
 
@@ -111,17 +120,16 @@ class Said(TypedDict):
 def in_words(positive: Positive, name: str, num_samples: int) -> Said:
     """Kind, headline and detail: where the probability of the positive class is furthest from what happens."""
     curve = curves.of_cells(positive["cells"], STATED_BINS)
-    low, high = positive["cells"]["bands"][str(STATED_BINS)]
     share = float(curve.hit_sum.sum()) / num_samples
     expected = float(curve.score_sum.sum()) / num_samples
     worst, excess = None, 0.0
     for m in range(STATED_BINS):
         count, claimed, true = (float(part[m]) for part in (curve.count, curve.confidence, curve.likelihood))
-        ends = low[m], high[m]
-        if count < LEAST_IN_BIN or not all(isinstance(end, float | int) for end in ends):
+        if count < LEAST_IN_BIN or abs(claimed - true) < LEAST_GAP:
             continue
-        outside = claimed < float(ends[0]) or claimed > float(ends[1])  # type: ignore[arg-type]
-        if outside and abs(claimed - true) >= LEAST_GAP and count * abs(claimed - true) > excess:
+        if _p_value(round(count * true), round(count), claimed) > TAIL / STATED_BINS:
+            continue
+        if count * abs(claimed - true) > excess:
             worst, excess = m, count * abs(claimed - true)
     auroc = positive["auroc"]
     told = "" if auroc is None else f" It ranks {100 * auroc:.1f} % of pairs of a case and another rightly (AUROC)."
