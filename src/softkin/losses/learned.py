@@ -299,7 +299,7 @@ def _even(num_classes: int, wide: bool) -> Tensor | SparseRows:
 
 
 def _of_one_form(prior: Array | SparseRows, num_classes: int, wide: bool) -> Tensor | SparseRows:
-    """The prior, dense or with ``KEPT`` classes a row."""
+    """The prior, dense or with ``KEPT`` classes per row."""
     checked = smoothing.checked_similarity(prior)
     if len(checked) != num_classes:
         raise ValueError(f"`prior` covers {len(checked)} classes, and `num_classes` is {num_classes}.")

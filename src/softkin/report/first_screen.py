@@ -201,7 +201,7 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
 
 
 def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
-    """Whether labels by class similarity could help."""
+    """Whether labels based on class similarity could help."""
     alike = data["similarity"]
     if alike is not None and not alike["mistakes"]["wrong"]:
         return []  # no mistake to explain
