@@ -99,8 +99,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             sample_weight: (N,) weights of the rows, for the classifier if its ``fit`` takes them, and for the
                 calibrator if it does (``takes_weights``).
             fit_params: ``groups`` for the splitter of ``cv``; all else goes to the classifier's ``fit``, and what has
-                one entry per row is divided with the rows. With scikit-learn's metadata routing enabled, what goes where
-                is what was requested.
+                one entry per row is divided with the rows. With scikit-learn's metadata routing enabled, what goes
+                where is what was requested.
         """
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
