@@ -391,10 +391,12 @@ def cells_of(row: dict[str, Any]) -> dict[str, Cell]:
     return {key: Cell.from_dict(cell) for key, cell in row["cells"].items() if cell["value"] is not None}
 
 
-def cost_table() -> str:
+def cost_table(edition: str = "first") -> str:
     """Trainings and core-hours of each study."""
     lines, whole = [], 0.0
     for path in sorted(RECORDS.glob("*/records.jsonl.gz")):
+        if path.parent.name.startswith("fair-") == (edition == "first"):
+            continue
         records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
         trainings = [record for record in records if record["kind"] == "training"]
         hours = sum(record["seconds"] for record in records) / 3600

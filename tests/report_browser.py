@@ -84,14 +84,16 @@ class Browser:
         """What an output shows, in full."""
         return float(self.run("return document.querySelector(`output[data-key='${arguments[0]}']`).dataset.value", key))
 
-    def violations(self, modules, part=None):
-        """What axe-core, from a folder of npm's modules, finds serious or critical in the page or a part of it."""
+    def violations(self, modules, part=None, least="serious"):
+        """What axe-core, from a folder of npm's modules, finds in the page or a part of it, of this impact at least."""
+        impacts = ["minor", "moderate", "serious", "critical"]
         self.run((modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
         return self.run(
             "return axe.run(arguments[0] || document, {resultTypes: ['violations']}).then((r) => r.violations"
-            ".filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => [v.id, v.nodes.slice(0, 4).map((n) => "
+            ".filter((v) => arguments[1].includes(v.impact)).map((v) => [v.id, v.nodes.slice(0, 4).map((n) => "
             "n.html.slice(0, 160) + ' ' + (n.any[0] ? n.any[0].message.slice(0, 160) : ''))]))",
             part,
+            impacts[impacts.index(least) :],
         )
 
     def resize(self, width, height, *, mobile=False):
@@ -119,6 +121,21 @@ class Browser:
         self.resize(1280, 900)
         return wide
 
+    def catch(self):
+        """Keep what the page would save as files."""
+        self.run(
+            "window.saved = []; URL.createObjectURL = (blob) => { window.saved.push(blob); return 'data:,'; };"
+            "HTMLAnchorElement.prototype.click = function () {};"
+        )
+
+    def saved(self):
+        """What the page last handed over as a file: (type, text or bytes)."""
+        self.wait("window.saved.length > 0")
+        return self.run(
+            "const blob = window.saved.pop(); return blob.type === 'image/png' ? blob.arrayBuffer().then((b) => "
+            "[blob.type, Array.from(new Uint8Array(b))]) : blob.text().then((text) => [blob.type, text])"
+        )
+
     def screenshot(self, path):
         """The whole page as it is now."""
         size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
@@ -126,6 +143,15 @@ class Browser:
         answer = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
         path.write_bytes(base64.b64decode(answer["data"]))
         return path
+
+
+def picture(content):
+    """The PNG of these bytes."""
+    import io
+
+    from PIL import Image
+
+    return Image.open(io.BytesIO(bytes(content))).convert("RGB")
 
 
 @contextmanager

@@ -76,3 +76,24 @@ def test_titles_of_tables_are_accepted_where_names_are():
     for registry in (calibrators.REGISTRY, distances.SOURCES, METHODS):
         for name, declared in registry.items():
             assert registry.canonical(declared.title) == name
+
+
+def test_long_names_stay_apart():
+    long = [f"a-rather-long-model-name-{place:02d}-of-one-family.npz" for place in range(20)]
+    short = names.short_names(long)
+    assert len(set(short)) == 20
+    assert all(len(name) <= names.SHORT for name in short)
+    assert short[7] == "name-07"
+    families = ["lenet-5", "wideresnet-16-4", "densenet-bc-100-12"]
+    assert names.short_names([f"probs_netcal_{name}-cifar-100.npz" for name in families]) == families
+    assert names.short_names(["one", "another"]) == ["one", "another"]
+    for hostile in (
+        ["x" * 90],
+        ["x" * 90, "x" * 89 + "y" + "x" * 90],
+        ["", "a" * 90],
+        ["-" * 90, "-" * 91],
+        ["same" * 9] * 3,
+    ):
+        short = names.short_names(hostile)
+        assert len(set(short)) == len(hostile)
+        assert max(map(len, short)) <= names.SHORT

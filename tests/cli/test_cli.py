@@ -475,14 +475,16 @@ def test_tables_fit_80_columns(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     files = [ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test")]
     for command in (
+        ["evaluate", files[1], "--resamples", 100, "--abstain", 0.05],
         ["evaluate", files[1], files[1], "--resamples", 100],
+        ["evaluate", files[1], files[1], files[1], "--resamples", 100, "--pairs", "--details"],
         ["calibrate", "compare", *files, "--methods", "temperature,platt", "--resamples", 100],
         ["decide", "compare", *files],
     ):
         code, output, _ = run(capsys, *command)
         assert code == 0
-        rows = [line for line in output.splitlines() if "  " in line.strip()]
-        assert rows
+        rows = output.splitlines()
+        assert any("  " in line.strip() for line in rows)
         assert max(map(len, rows)) <= 80, max(rows, key=len)
 
 

@@ -46,3 +46,18 @@ def test_every_command_prints_its_tables_by_the_same_function():
     for path in Path(softkin.cli.__file__).parent.glob("*.py"):
         imported = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
         assert not [node.module for node in imported if (node.module or "").startswith("rich")], path.name
+
+
+def test_prose_breaks_at_words_on_a_terminal_only(monkeypatch, capsys):
+    text = (
+        "of the answers given at about ninety per cent only seventy are right, said /a/path/without/any/space/"
+        + "x" * 60
+    )
+    printing.say(text)
+    assert capsys.readouterr().out == text + "\n"  # other programs read whole lines
+    monkeypatch.setenv("COLUMNS", "40")
+    printing.say(text, "  indented " + "word " * 12)
+    lines = capsys.readouterr().out.splitlines()
+    assert " ".join(line.strip() for line in lines).split() == f"{text} indented {'word ' * 12}".split()
+    assert all(len(line) <= 40 for line in lines if "/" not in line)
+    assert all(line.startswith("  ") for line in lines[lines.index(next(x for x in lines if "indented" in x)) :])

@@ -29,7 +29,7 @@ def test_help_and_examples(capsys, tmp_path, monkeypatch):
     assert "if calibrated" in output
     assert "(floor)" in output
     assert "Answer where the confidence is above 0.9" in output
-    assert "→ 0.9" in output
+    assert "→ 98.2 %" in output
 
 
 def test_output_report_and_force(capsys, tmp_path):

@@ -61,7 +61,10 @@ def test_the_numbers_are_the_rules_own(predictions, content):
             if title != "Sets, smallest (LAC)":
                 assert level["samples"] == answers.tolist()
             else:
-                assert level["samples"] == [row.nonzero()[:, 0].tolist() for row in answers]
+                by_probability = predictions.probabilities[content["samples"]].argsort(dim=1, descending=True).tolist()
+                assert level["samples"] == [
+                    [k for k in order if row[k]] for order, row in zip(by_probability, answers, strict=True)
+                ]
             if "nodes" in level:
                 used = rule.predict(predictions.logits[rest])
                 assert {node: rows for node, rows, _ in level["nodes"]} == {
@@ -79,8 +82,8 @@ def test_few_samples_have_no_decisions_and_no_distances_no_tree(predictions):
 def open_tree(page):
     """Open each node; its children appear when it opens."""
     page.wait(
-        "(() => { const closed = document.querySelectorAll('#decisions details:not([open])');"
-        "closed.forEach((node) => (node.open = true)); return closed.length === 0; })()"
+        "(() => { const closed = document.querySelectorAll('#decisions .tree [aria-expanded=false]');"
+        "closed.forEach((node) => node.click()); return closed.length === 0; })()"
     )
 
 
@@ -115,6 +118,9 @@ def test_the_page_shows_them(predictions, content, tmp_path, browser):
     texts = page.texts("#decisions [data-row]")
     assert len(texts) == len(content["samples"]) * len(content["rules"])
     assert any("<b>cat</b>" in text for text in texts)  # as text, not as markup
+    for place, level in enumerate(content["rules"][0]["levels"][0]["samples"]):  # the truth is marked
+        kept = content["labels"][place] in level
+        assert texts[place * len(content["rules"])].endswith("✓" if kept else "✗")
     assert page.run("return document.querySelectorAll('#decisions b').length") == 0
     assert page.wider_than_a4() == []
     assert page.console() == []

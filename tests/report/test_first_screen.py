@@ -72,7 +72,7 @@ def test_the_page_shows_the_bins_and_the_threshold_that_were_asked_for(tmp_path,
     assert shown["n_bins"] == 30
     assert raw["metrics"]["ece_hist"]["value"] == said["metrics"]["ece_hist"]["value"]
     assert raw["metrics"]["ece_hist"]["value"] == metrics.ece_hist(many.probabilities, many.known_labels, n_bins=30)
-    assert f"answer only above {chosen['threshold']:.6f}" in static(page.read_text())
+    assert f"answer only above {100 * chosen['threshold']:.1f} %" in static(page.read_text())
 
 
 def test_a_number_of_bins_that_no_slider_offers_is_shown_too():
@@ -132,7 +132,8 @@ def test_three_answers_read_without_a_script(answered):
         "Where not?",
         "What to do",
         data["variants"][0]["verdict"]["headline"],
-        f"Divide the logits by {temperature:.3f} : calibration error (ECE) {100 * before:.1f} → {100 * after:.1f} %",
+        f"Fit a temperature ({temperature:.2f}) : calibration error {100 * before:.1f} → {100 * after:.1f} %",
+        f"Divide the logits by {temperature:.3f}.",
         "calibrators.TemperatureScaling()",
         "softkin calibrate apply cal/ &#x27;my file&#x27;&quot;&#x27;&quot;&#x27;s.npz&#x27;",
         "of the wrong answers are among the 5 classes most like the true one",

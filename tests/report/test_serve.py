@@ -81,6 +81,19 @@ def test_the_pages_of_the_folder_are_served_and_nothing_else(server, folder):
     assert ask(server, "/", method="POST")[0].status == 501
 
 
+def test_the_list_says_what_each_page_says(server, folder):
+    (folder / "other.html").write_text("<h1>not ours</h1>")
+    os.utime(folder / "other.html", (0, 0))
+    _, content = ask(server, "/")
+    said = re.search('<h1 id="headline"[^>]*>(.*?)</h1>', (folder / "deep" / "a page.html").read_text())[1]
+    assert said.replace('<bdi class="name">', "").replace("</bdi>", "") in content
+    assert content.index("deep/a page.html") < content.index("other.html")  # the newest first
+    assert "1970-01-0" in content
+    assert "width=device-width" in content
+    _, frame = ask(server, "/view/other.html")
+    assert '<a href="/">' in frame
+
+
 def test_a_name_that_another_site_made_point_here_is_refused(server):
     assert ask(server, "/", host="evil.example:80")[0].status == 403
     assert ask(server, "/", host=f"localhost:{server.server_address[1]}")[0].status == 200

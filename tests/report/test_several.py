@@ -19,7 +19,11 @@ def test_differences_are_those_of_the_library(several, compared):
     assert [(names[pair["a"]], names[pair["b"]], pair["metric"], pair["difference"]) for pair in compared["pairs"]] == [
         (line["a"], line["b"], line["metric"], line["difference"]) for line in expected
     ]
-    for row, first in zip(compared["table"]["rows"], several, strict=True):
+    values = [row["cells"]["nll"]["value"] for row in compared["table"]["rows"]]
+    assert values == sorted(values)
+    by_name = {model.name: model for model in several}
+    for row in compared["table"]["rows"]:
+        first = by_name[names[row["method"]]]
         assert row["cells"]["ece_hist"]["value"] == pytest.approx(
             metrics.ece_hist(first.probabilities, first.known_labels), abs=1e-12
         )

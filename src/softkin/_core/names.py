@@ -5,7 +5,8 @@ file formats. It knows the canonical names in the order of their declaration, an
 "did you mean" of softkin comes from ``did_you_mean``.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
 T = TypeVar("T")
@@ -110,6 +111,14 @@ class Registry(Mapping[str, T], Generic[T]):
         self._origins.pop(name, None)
         self._aliases = {alias: target for alias, target in self._aliases.items() if target != name}
 
+    def without(self, names: Iterable[str]) -> "Registry[T]":
+        """A copy that lacks some names, for a message that need not list them."""
+        other = Registry[T](self.kind)
+        left = set(names)
+        other._items = {name: item for name, item in self._items.items() if name not in left}
+        other._aliases = {alias: target for alias, target in self._aliases.items() if target not in left}
+        return other
+
     def __getitem__(self, name: str) -> T:
         return self._items[self._aliases.get(name, name)]
 
@@ -148,3 +157,38 @@ class Registry(Mapping[str, T], Generic[T]):
         if not isinstance(name, str):
             raise TypeError(f"{what} must be one of {listed}, got {name!r}.")
         raise ValueError(f"{what} must be one of {listed}, got {name!r}{did_you_mean(name, self.spellings)}")
+
+
+SHORT = 24
+"""The letters of a short name, as charts and narrow tables show it"""
+
+
+def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
+    """Names for charts, of at most ``most`` letters, that still differ where the names do.
+
+    If a name is too long, the words that all names begin with and end with are left out, then the middle of names that
+    are still too long. If only numbers differ, the word before them stays. Names that would then be equal get their
+    number.
+
+    Example:
+        >>> short_names(["probs_netcal_lenet-5-cifar-100.npz", "probs_netcal_wideresnet-16-4-cifar-100.npz"])
+        ['lenet-5', 'wideresnet-16-4']
+        >>> short_names(["runs/resnet-50-seed-1.npz", "runs/resnet-50-seed-2.npz"])
+        ['seed-1', 'seed-2']
+    """
+    if all(len(name) <= most for name in names):
+        return list(names)
+    parts = [re.findall(r"[-_./ ]|[^-_./ ]+", name) or [name] for name in names]
+    fewest = min(len(part) for part in parts) - 1 if len(parts) > 1 else 0
+    first = next((i for i in range(fewest) if len({part[i] for part in parts}) > 1), fewest)
+    left = fewest - first
+    last = next((i for i in range(left) if len({part[-1 - i] for part in parts}) > 1), left)
+    if all(re.fullmatch(r"[-_./ \d]*", "".join(part[first : len(part) - last])) for part in parts):
+        first = max(0, first - 2)  # the last word that they share says what is numbered
+    short = ["".join(part[first : len(part) - last]).strip("-_./ ") for part in parts]
+    short = [kept or name for kept, name in zip(short, names, strict=True)]
+    half = most // 2
+    short = [name if len(name) <= most else f"{name[: half - 1]}…{name[half - most :]}" for name in short]
+    return [
+        name if short.count(name) == 1 else f"{place} {name[: most - 3]}" for place, name in enumerate(short, start=1)
+    ]

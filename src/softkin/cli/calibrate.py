@@ -11,7 +11,18 @@ from softkin.cli import choices, listing
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.printing import json_text, present, print_data_sets, print_table, shown, wrote
+from softkin.cli.printing import (
+    add_report,
+    check_report,
+    json_text,
+    present,
+    print_data_sets,
+    print_table,
+    say,
+    shown,
+    write_report,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -121,6 +132,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     compare.add_argument("--resamples", type=int, default=1000, help="resamples for the intervals (default: 1000)")
     compare.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
     compare.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
+    add_report(compare)
 
     for parser in (fit, compare):
         parser.add_argument(
@@ -142,6 +154,7 @@ def _add_features(group: "argparse._ActionsContainer", of: str) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     if arguments.action == "compare":
+        check_report(arguments)
         if not 0 < arguments.confidence < 1:
             raise ValueError(f"--confidence must be between 0 and 1, got {arguments.confidence:g}.")
         within(arguments.resamples, "--resamples", 100, 1_000_000)
@@ -220,8 +233,8 @@ def _fit(arguments: argparse.Namespace) -> None:
         print(json_text(about | {"certificate": certificate}))
         return
     if chosen is not None:
-        print(f"The best of {len(chosen.candidates)} calibrators by cross-validation; {chosen}\n")
-    print(f"{calibrator!r}\n{calibrator.certificate_}")
+        say(f"The best of {len(chosen.candidates)} calibrators by cross-validation; {chosen}\n")
+    say(f"{calibrator!r}\n{calibrator.certificate_}")
     wrote(target(arguments))
 
 
@@ -284,10 +297,10 @@ def _apply(arguments: argparse.Namespace) -> None:
         print(json_text(result | {"warnings": [notice] if notice else [], "reordered": matched is not None}))
         return
     print(f"{shown(matched)}\n" if matched else "", end="")
-    print(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {n:,}")
+    say(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {n:,}")
     if raw.labels is not None:
         before, behind = result["before"], result["after"]
-        print(
+        say(
             f"NLL {_plain(files.number(before['nll']))} → {_plain(files.number(behind['nll']))}, ECE of the prediction "
             f"{100 * before['ece_hist']:.2f} % → {100 * behind['ece_hist']:.2f} %"
         )
@@ -309,6 +322,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
     )
     present(arguments, result, _print)
+    write_report(arguments, "of_calibrators", result)
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -325,17 +339,17 @@ def _print(result: dict[str, Any]) -> None:
     print_table(headings, rows, [len(headings) - 1, *droppable, *LEFT_OUT_FIRST])
     for line in result["methods"]:
         if "failed" in line:
-            print(f"{line['method']} failed: {shown(line['failed'])}")
+            say(f"{line['method']} failed: {shown(line['failed'])}")
     metric = METRICS[result["metric"]]
     best = f"{'Highest' if metric.larger_is_better else 'Lowest'} {metric.short}"
-    print(f"{best}: {result['winner']} (optimistic: it was chosen on the test samples themselves).")
+    say(f"{best}: {result['winner']} (optimistic: it was chosen on the test samples themselves).")
     for pair in result["comparisons"]:
         if not isinstance(pair["difference"], float):
             who = f"{pair['a']} and {pair['b']} have" if pair["difference"] is None else f"{pair['b']} has"
-            print(f"{who} an infinite {pair['metric']}: it gave a true class the probability 0.")
+            say(f"{who} an infinite {pair['metric']}: it gave a true class the probability 0.")
             continue
         words = "better than" if pair["significant"] else "not significantly different from"
-        print(
+        say(
             f"{pair['a']} is {words} {pair['b']}: difference {_plain(pair['difference'])} "
             f"({level} interval {_plain(pair['low'])} to {_plain(pair['high'])}, p = {pair['p_value']:.3f})."
         )

@@ -7,7 +7,7 @@ from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, one_line, share, within
 from softkin.cli.inputs import add_common_options, reading_options
-from softkin.cli.printing import json_text, wrote
+from softkin.cli.printing import add_report, check_report, json_text, write_report, wrote
 
 SUMMARY = "check that a model keeps its limits: a gate for continuous integration"
 DESCRIPTION = """\
@@ -40,6 +40,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--resamples", type=int, default=1000, help="resamples for the intervals (default: 1000)")
     command.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
     command.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
+    add_report(command)
     command.add_argument("--junit", type=Path, metavar="FILE.xml", help="write a test case for each limit")
     command.add_argument("--output", type=Path, metavar="FILE.json", help="also write the outcome to this file")
     add_common_options(command)
@@ -57,6 +58,7 @@ def check(arguments: argparse.Namespace) -> None:
     within(arguments.seed, "--seed", 0, MOST_SEED)
     if arguments.junit is not None and arguments.output is not None and arguments.junit == arguments.output:
         raise ValueError("--junit and --output must be two files.")
+    check_report(arguments)
     files.guard(arguments.output, arguments.junit, force=arguments.force)
 
 
@@ -96,4 +98,5 @@ def run(arguments: argparse.Namespace) -> int:
             files.write(path, content.encode())
             if not arguments.json:
                 wrote(path)
+    write_report(arguments, "of_limits", result.to_dict())
     return 0 if result.passed else 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io.escape import terminal
 from softkin.cli import choices, declaring, listing, measuring, running
-from softkin.cli.printing import json_text, rows_that_fit, width
+from softkin.cli.printing import json_text, rows_that_fit, say, width
 
 if TYPE_CHECKING:
     from softkin.lab.study import Cell, Column, StudySpec, Table
@@ -226,13 +226,13 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.output,
         force=arguments.force,
         write_page=report.write_comparison,
-        tell=lambda sentence: print(sentence, file=sys.stderr, flush=True),
+        tell=lambda sentence: say(sentence, to=sys.stderr),
         **running.how(arguments),
     )
     show(table, arguments.json, wide=arguments.wide)
     if not arguments.json:
         if table.times is not None:
-            print(table.times)
+            say(table.times)
         for path in study.writing.written(arguments.output):
             print(f"Wrote {terminal(str(path))}")
 
@@ -249,18 +249,18 @@ def show(table: "Table", as_json: bool, *, wide: bool = False) -> None:
     text, left_out = fitted(table, max(width(), 400) if wide else width(), wide=wide)
     print(text)
     if table.recommendation:
-        print("\n" + "\n".join(table.recommendation) + "\n")
+        say("\n" + "\n".join(table.recommendation) + "\n")
     if left_out:
-        print(f"Not shown: {', '.join(left_out)}; --wide shows all, as does table.md in the study's folder.")
+        say(f"Not shown: {', '.join(left_out)}; --wide shows all, as does table.md in the study's folder.")
     for note in table.notes:
         if wide or not note.startswith(ONLY_WIDE):
-            print(note.replace("Bold: best.", "*: best."))
+            say(note.replace("Bold: best.", "*: best."))
 
 
 def fitted(table: "Table", columns: int, *, wide: bool = False) -> tuple[str, list[str]]:
     """The table in at most this many columns of text, and the titles of the columns that were dropped.
 
-    The columns of the wide table come first; then those of out-of-distribution sets, AURC, the gap, Hist O, and the
+    The columns of the wide table come first; then those of out-of-distribution sets, AURC, Hist O, the gap, and the
     others from the right. Methods always stay.
     """
     from softkin.lab.study.tabulation import heading
@@ -277,7 +277,7 @@ def fitted(table: "Table", columns: int, *, wide: bool = False) -> tuple[str, li
     return text, [column.title for column in table.columns if column not in kept or column.title in gone]
 
 
-DROPPED = ("ece_hist_output", "signed_gap", "aurc")  # the last is dropped first
+DROPPED = ("signed_gap", "ece_hist_output", "aurc")  # the last is dropped first
 
 
 def _expendable(key: str) -> int:

@@ -9,7 +9,19 @@ from softkin._io import files
 from softkin.cli import choices, listing
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.printing import json_text, present, print_data_sets, print_table, shown, too_wide, wrote
+from softkin.cli.printing import (
+    add_report,
+    check_report,
+    json_text,
+    present,
+    print_data_sets,
+    print_table,
+    say,
+    shown,
+    too_wide,
+    write_report,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from softkin.decisions import Rule
@@ -81,6 +93,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     compare.add_argument("--level", type=float, default=0.95, help="level of the intervals (default: 0.95)")
     compare.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
+    add_report(compare)
 
     for parser in (fit, compare):
         parser.add_argument(
@@ -118,6 +131,7 @@ def check(arguments: argparse.Namespace) -> None:
             "there is no such file."
         )
     if arguments.action == "compare":
+        check_report(arguments)
         if arguments.labels is not None:
             raise ValueError("--labels must be left out: two files cannot share one file of labels.")
         if arguments.rules is not None:
@@ -193,7 +207,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         about = {"rule": repr(rule), "guarantee": rule.guarantee(), "num_samples": len(held_out)}
         print(json_text(about | {"folder": str(arguments.output)}))
         return
-    print(f"{rule!r}, fitted on {len(held_out):,} samples\n{rule.guarantee()}")
+    say(f"{rule!r}, fitted on {len(held_out):,} samples\n{rule.guarantee()}")
     wrote(target(arguments))
 
 
@@ -224,16 +238,16 @@ def _apply(arguments: argparse.Namespace) -> None:
         print(json_text(result | {"reordered": matched is not None}))
         return
     print(f"{shown(matched)}\n" if matched else "", end="")
-    print(f"{rule!r}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n{rule.guarantee()}")
+    say(f"{rule!r}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n{rule.guarantee()}")
     if "measures" in result:
         known = [name for name in COLUMNS if name in result["measures"]]
-        print("; ".join(f"{HEADINGS[name]} {_cell(name, result['measures'][name])}" for name in known))
+        say("; ".join(f"{HEADINGS[name]} {_cell(name, result['measures'][name])}" for name in known))
         for line in result["details"].get("by_height", []):
             if line["rows"]:
                 coarse = f"a group of {line['classes_left']:.3g} classes on average"
                 answer = "the class itself" if line["height"] == 0 else coarse
                 share, wrong = (f"{100 * line[name]:.1f} %" for name in ("share", "error"))
-                print(f"  {answer}: {share} of the samples, {wrong} of them wrong")
+                say(f"  {answer}: {share} of the samples, {wrong} of them wrong")
     wrote(arguments.output)
 
 
@@ -257,6 +271,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         validation, test, rules, level=arguments.level, costs=sources["costs"], tree=sources["tree"]
     )
     present(arguments, result, _print)
+    write_report(arguments, "of_rules", result)
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -272,13 +287,13 @@ def _print(result: dict[str, Any]) -> None:
     droppable = [1 + columns.index(name) for name in ("information", "worst_class", "cost") if name in columns]
     if too_wide(headings, rows, droppable):  # the numbers matter more than their intervals
         rows = [[cell.partition(" [")[0] for cell in row] for row in rows]
-        print("Without intervals, for which a wider terminal or --json has room.")
+        say("Without intervals, for which a wider terminal or --json has room.")
     print_table(headings, rows, droppable)
     for line in result["rules"]:
         if "failed" in line:
-            print(f"{line['rule']} failed: {shown(line['failed'])}")
+            say(f"{line['rule']} failed: {shown(line['failed'])}")
         for words in line.get("warnings", []):
-            print(f"{line['rule']}: {shown(words)}")
+            say(f"{line['rule']}: {shown(words)}")
 
 
 def _cell(name: str, value: dict[str, Any]) -> str:

@@ -4,16 +4,19 @@ import argparse
 import gc
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin._core.names import require
+from softkin import SoftkinError
+from softkin._core.names import require, short_names
 from softkin._core.workers import ENGINES
 from softkin._io import files
+from softkin._io.files import Assumption
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.inputs import add_input_arguments, reading_options
-from softkin.cli.printing import json_text, print_table, shown, wrote
+from softkin.cli.printing import json_text, print_table, say, shown, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -123,6 +126,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         page.add_argument("--distances", metavar="FILE", help="class distances for the page, saved by softkin")
     )
     numbers.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
+    several = command.add_argument_group("several files")
+    several.add_argument("--pairs", action="store_true", help="print every two models of more than two compared")
+    several.add_argument("--details", action="store_true", help="print all metrics of each of several models")
     large = command.add_argument_group("large sets of files")
     large.add_argument("--jobs", type=int, default=1, help="processes that read the files of a large set (default: 1)")
     engine = large.add_argument("--engine", default="local")
@@ -179,6 +185,8 @@ def run(arguments: argparse.Namespace) -> None:
     gc.freeze()
     gc.enable()
     settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed", "ordered")}
+    if arguments.report is not None:
+        _announce(arguments)
     models = []
     for path, title in zip(arguments.files, _titles(arguments.files), strict=True):
         model = evaluation.evaluate_file(
@@ -210,6 +218,16 @@ def run(arguments: argparse.Namespace) -> None:
         _wrote(arguments.output, arguments)
     if arguments.report is not None:
         _report(models, compared, unknown, arguments)
+
+
+def _announce(arguments: argparse.Namespace) -> None:
+    """Say before anything is measured that the page will be made from some of the rows."""
+    from softkin.report import sampled
+
+    for path in arguments.files:
+        sentence = sampled.announced(path, **reading_options(arguments))
+        if sentence is not None:
+            warnings.warn(Assumption(sentence), stacklevel=2)
 
 
 def _wrote(path: Path, arguments: argparse.Namespace) -> None:
@@ -247,7 +265,7 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
 
 def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predictions]":
     """Read out-of-distribution samples, and add how well the model's scores detect them."""
-    from softkin import SoftkinError, evaluation
+    from softkin import evaluation
     from softkin.predictions import sets
 
     if model.predictions is None:
@@ -285,20 +303,24 @@ def _report(
     unknown: "list[Predictions]",
     arguments: argparse.Namespace,
 ) -> None:
-    from softkin import SoftkinError, report
+    from softkin import report
+    from softkin.report import sampled
 
-    for model in models:
-        if model.predictions is None:
-            raise SoftkinError(
-                f"--report needs all predictions at once, and {model.name} holds {model.data['num_samples']:,} rows; "
-                "make the page from a random sample of them."
-            )
-    kept = [model.predictions for model in models if model.predictions is not None]
+    population = None
+    kept: list[Predictions] = []
+    if any(model.predictions is None for model in models):
+        population = models[0].data["num_samples"]
+        for path, model in zip(arguments.files, models, strict=True):
+            rows = sampled.drawn(path, population, seed=arguments.seed, **reading_options(arguments))
+            kept.append(replace(rows, name=model.name))
+    else:
+        kept = [model.predictions for model in models if model.predictions is not None]
     settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
     first, count = kept[0], len(kept[0])
     if len(models) > 1:
         known = [model.data for model in models]
-        data: Any = report.build_models(kept, comparisons=compared, evaluated=known, **settings)
+        known_already: dict[str, Any] = {"comparisons": compared, "evaluated": known} if population is None else {}
+        data: Any = report.build_models(kept, population=population, **known_already, **settings)
     else:
         images, texts = arguments.images, arguments.texts
         images = None if images is None else report.attach.images(images, first.sample_ids, count)
@@ -311,17 +333,39 @@ def _report(
             images=images,
             texts=texts,
             unknown=unknown,
-            distances=None if arguments.distances is None else _distances(arguments.distances, first),
+            **_similar(arguments.distances, first),
             asymmetric=True,
             evaluated=models[0].data,
+            population=population,
             **settings,
         )
     for path in report.write(arguments.report, data, force=arguments.force):
         _wrote(path, arguments)
 
 
+def _similar(path: str | None, predictions: "Predictions") -> dict[str, Any]:
+    """The class distances that were named, or those of the class names where these are words."""
+    if path is not None:
+        return {"distances": _distances(path, predictions), "distances_source": Path(path).name}
+    from softkin import distances
+
+    names = predictions.class_names
+    if names is None or predictions.are_pairs or not 3 <= len(names) <= MOST_NAMED:
+        return {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a doubt about the names is reason enough to leave them out
+            found = distances.from_words(names)
+    except (ValueError, UserWarning, OSError, SoftkinError):
+        return {}
+    return {"distances": found, "distances_source": "word vectors of the class names; --distances takes others"}
+
+
+MOST_NAMED = 1000  # classes whose names are looked up without being asked
+
+
 def _distances(path: str, predictions: "Predictions") -> "Tensor":
-    from softkin import SoftkinError, distances
+    from softkin import distances
 
     if predictions.class_names is None:
         raise SoftkinError(
@@ -335,24 +379,28 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
     from softkin.metrics.measurement import Measured
 
     level = f"{100 * arguments.confidence:g} %"
-    for model in models:
+    if len(models) > 1:
+        _print_models(models)
+    for model in models if len(models) == 1 or arguments.details else ():
         data = model.data
         what = (
             "pairs of a confidence and an outcome"
             if data.get("kind") == "pairs"
             else f"samples, {data['num_classes']:,} {'labels each' if data.get('kind') == 'labels' else 'classes'}"
         )
-        print(f"{shown(model.name)}: {data['num_samples']:,} {what}")
+        say(f"{shown(model.name)}: {data['num_samples']:,} {what}")
         for doubt in data["verdict"]["doubts"]:
-            print(f"Doubtful: {doubt}")
-        print(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
-        rows, caveats = [], []
+            say(f"Doubtful: {doubt}")
+        say(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
+        rows, caveats, by_chance = [], [], []
         absent: dict[str, list[str]] = {}
         for key, plain in data["metrics"].items():
             metric, measured = METRICS[key], Measured.from_dict(plain)
             if measured.absent is not None:
                 absent.setdefault(measured.absent, []).append(metric.title)
                 continue
+            if metric.percent and measured.low == 0 and measured.when_calibrated is not None and measured.value > 0:
+                by_chance.append(metric.title)
             if measured.caveat is not None:
                 caveats.append(f"{metric.title}: {measured.caveat}.")
             rows.append((metric.title, *_cells(measured, metric.percent)))
@@ -360,12 +408,17 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         if data["num_classes"] == 2 and data.get("kind") == "classes":
             half = files.from_number(data["metrics"]["brier"]["value"]) / 2
             caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
+        if by_chance:
+            caveats.append(
+                f"{', '.join(by_chance)}: the interval reaches 0, because chance alone shows about as much (the column "
+                "if calibrated)."
+            )
         missing = [f"No {', '.join(titles)}: {reason}." for reason, titles in absent.items()]
         for line in (*missing, *caveats, *_detection_lines(data)):
-            print(line)
+            say(line)
         if "people" in data:
             entropy, own = (_number(data["people"][part], False) for part in ("entropy", "entropy_of_model"))
-            print(
+            say(
                 f"People's votes have an entropy of {entropy} nats on average, the model's probabilities {own}; "
                 f"people agree on {_number(data['people']['unanimous'], True)} of the samples."
             )
@@ -374,8 +427,35 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         if "abstention" in data:
             _print_abstention(data["abstention"])
         print()
-    if compared:
+    if compared and (len(models) == 2 or arguments.pairs):
         _print_comparisons(compared, arguments)
+    elif compared:
+        pairs = len(models) * (len(models) - 1) // 2
+        say(f"--pairs compares them two by two ({pairs} pairs), --details prints all metrics of each.")
+
+
+def _print_models(models: "list[Evaluated]") -> None:
+    """One line for each model, the lowest NLL first, and what its verdict says."""
+    from softkin.metrics.catalogue import METRICS
+
+    ordered = sorted(models, key=lambda model: files.from_number(model.data["metrics"]["nll"]["value"]))
+    first = ordered[0].data
+    keys = [key for key in MODEL_COLUMNS if "absent" not in first["metrics"].get(key, {"absent": ""})]
+    rows = []
+    for model, name in zip(ordered, short_names([model.name for model in ordered]), strict=True):
+        measured = model.data["metrics"]
+        cells = [_number(measured[key]["value"], METRICS[key].percent) for key in keys]
+        rows.append((name, *cells, model.data["verdict"]["headline"]))
+    headings = ["lowest NLL first", *(METRICS[key].short for key in keys), ""]
+    print(f"{len(models)} models, {first['num_samples']:,} samples, {first['num_classes']:,} classes")
+    for model in ordered:
+        for doubt in model.data["verdict"]["doubts"]:
+            say(f"Doubtful: {shown(model.name)}: {doubt}")
+    print_table(headings, rows, [3, 5, 4], left=(0, len(headings) - 1), wrapped=(0, len(headings) - 1))
+    print()
+
+
+MODEL_COLUMNS = ("accuracy", "nll", "brier", "ece_hist", "signed_gap")
 
 
 def _cells(measured: "Measured", percent: bool) -> tuple[str, str, str]:
@@ -392,14 +472,15 @@ def _number(plain: "Plain", percent: bool) -> str:
         return "undefined"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return (f"{100 * value:.2f} %" if percent else f"{value:.4f}").replace("-", "−")
+    digits = 1 if abs(value) >= 0.0995 else 2  # three significant digits
+    return (f"{100 * value:.{digits}f} %" if percent else f"{value:.4f}").replace("-", "−")
 
 
 ABOVE = "confidence above"
 
 
 def _print_abstention(abstention: dict[str, Any]) -> None:
-    print(f"\n{abstention['text']}")
+    say(f"\n{abstention['text']}")
     rules = abstention["candidates"]
     wanted = [rules[place] for place in sorted({round(j * (len(rules) - 1) / 9) for j in range(10)})]
     chosen = abstention["chosen"]
@@ -407,9 +488,9 @@ def _print_abstention(abstention: dict[str, Any]) -> None:
         wanted = sorted([*wanted, chosen], key=lambda rule: int(rule["answered"]))
     rows = []
     for rule in wanted:
-        numbers = [f"{100 * rule[part]:.2f} %" for part in ("coverage", "risk", "bound")]
+        numbers = [_number(rule[part], True) for part in ("coverage", "risk", "bound")]
         mark = "→ " if rule == chosen else ""
-        rows.append((f"{mark}{rule['threshold']:.6f}".rjust(len(ABOVE)), *numbers))
+        rows.append((f"{mark}{100 * rule['threshold']:.1f} %".rjust(len(ABOVE)), *numbers))
     print_table([ABOVE, "answered", "wrong", "upper bound"], rows, [])
 
 
@@ -421,7 +502,7 @@ def _print_comparisons(compared: "list[Compared]", arguments: argparse.Namespace
 
     interval = f"{100 * arguments.confidence:g} % interval"
     for (a, b), lines in groupby(sorted(compared, key=_pair), key=_pair):
-        print(f"On the same samples, {shown(a)} minus {shown(b)}:")
+        say(f"On the same samples, {shown(a)} minus {shown(b)}:")
         names = [shown(name) if len(name) <= 16 else place for name, place in ((a, "the first"), (b, "the second"))]
         rows = []
         for line in lines:
@@ -459,7 +540,7 @@ def _print_groups(data: "GroupsData") -> None:
                 f"{chosen['threshold']:.4f}", f"{100 * chosen['coverage']:.1f} %"
             ]  # fmt: skip
         rows.append(cells)
-    print(f"\nBy {shown(data['column'])}, {level} intervals that hold together; the largest gap first:")
+    say(f"\nBy {shown(data['column'])}, {level} intervals that hold together; the largest gap first:")
     print_table(headings, rows, order=[len(headings) - 3, 3, 4] if right else [3, 4])
     claims: dict[str, list[str]] = {"over": [], "under": []}
     for group in data["groups"]:
@@ -470,14 +551,14 @@ def _print_groups(data: "GroupsData") -> None:
             claims["under"].append(group["name"])
     for word, names in claims.items():
         if names:
-            print(f"{word.capitalize()}-claiming beyond doubt: {', '.join(map(shown, names))}.")
+            say(f"{word.capitalize()}-claiming beyond doubt: {', '.join(map(shown, names))}.")
     p = data["differ"].get("signed_gap")
     if p is not None:
         verdict = "differ in" if p <= 1 - data["level"] else "may have the same"
         shown_p = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
-        print(f"The groups {verdict} confidence − accuracy ({shown_p}).")
+        say(f"The groups {verdict} confidence − accuracy ({shown_p}).")
     if right:
-        print(f"Answering above the threshold keeps {right}, with confidence 95 % for each group.")
+        say(f"Answering above the threshold keeps {right}, with confidence 95 % for each group.")
 
 
 GROUP_COLUMNS = ("accuracy", "signed_gap", "ece_hist", "brier", "confidence_auroc")

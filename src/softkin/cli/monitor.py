@@ -10,7 +10,7 @@ from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import share
 from softkin.cli.inputs import add_common_options, reading_options
-from softkin.cli.printing import json_text, print_table, shown, wrote
+from softkin.cli.printing import json_text, print_table, say, shown, wrote
 
 if TYPE_CHECKING:
     from softkin.evaluation.monitoring import Log, Monitor, Window
@@ -150,11 +150,11 @@ def _continued(log: "Log", arguments: argparse.Namespace) -> "Monitor":
 
 def _print(monitor: "Monitor", parts: "list[Window]", counted: int, arguments: argparse.Namespace) -> None:
     if monitor.alarm is not None:
-        print(monitor.alarm)
+        say(str(monitor.alarm))
     else:
-        print("No alarm: there is no sign that claims and outcomes differ.")
+        say("No alarm: there is no sign that claims and outcomes differ.")
     continued = f", {monitor.rows - counted:,} of them new" if counted else ""
-    print(
+    say(
         f"{shown(Path(arguments.file).name)}: {monitor.rows:,} rows{continued}; evidence {monitor.evidence:.3g}, the "
         f"alarm is at {1 / monitor.false_alarm:g}"
     )

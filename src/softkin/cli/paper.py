@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io.escape import terminal
 from softkin.cli import choices, running
-from softkin.cli.printing import json_text, print_table
+from softkin.cli.printing import json_text, print_table, say
 
 if TYPE_CHECKING:
     from softkin.lab.suites import PaperSpec, PaperTable, StudySuite
@@ -221,7 +221,7 @@ def _print(table: "PaperTable") -> None:
             print(block.about)
     print()
     for note in table.notes:
-        print(note)
+        say(note)
 
 
 def _write(table: "PaperTable", folder: Path, *, quiet: bool) -> None:

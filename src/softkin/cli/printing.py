@@ -10,7 +10,8 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 from softkin._io import files
 from softkin._io.escape import terminal
@@ -24,6 +25,38 @@ WIDE = 200  # columns where the output is not a terminal
 def width() -> int:
     """The number of columns to print: that of the terminal or of COLUMNS, else ``WIDE``."""
     return shutil.get_terminal_size((WIDE, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE
+
+
+def say(*lines: str, to: TextIO | None = None) -> None:
+    """Print prose: lines longer than the terminal are broken at words. Elsewhere each stays whole, for other programs.
+
+    Lines that go on are indented as their first line is.
+    """
+    stream = sys.stdout if to is None else to
+    known = stream.isatty() or "COLUMNS" in os.environ
+    room = max(20, shutil.get_terminal_size((WIDE, 24)).columns) if known else None
+    for line in "\n".join(lines).split("\n"):
+        print("\n".join([line] if room is None else at_words(line, room)), file=stream)
+
+
+def at_words(line: str, room: int) -> list[str]:
+    """A line as lines of at most this many columns, broken at spaces; a longer word, such as a path, stays whole.
+
+    Example:
+        >>> at_words("two words", 5)
+        ['two', 'words']
+    """
+    if columns_of(line) <= room:
+        return [line]
+    indent = re.match(" *", line)[0]  # type: ignore[index]
+    made = [indent]
+    for word in line.split():
+        longer = f"{made[-1]} {word}" if made[-1].strip() else f"{made[-1]}{word}"
+        if made[-1].strip() and columns_of(longer) > room:
+            made.append(indent + word)
+        else:
+            made[-1] = longer
+    return made
 
 
 def json_text(data: Any) -> str:
@@ -144,10 +177,41 @@ def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Cal
             wrote(arguments.output)
 
 
+def add_report(command: Any) -> None:
+    """Add --report to a command that compares."""
+    command.add_argument("--report", type=Path, metavar="PAGE.html", help="write a page of the result")
+
+
+def check_report(arguments: argparse.Namespace) -> None:
+    """Refuse a page that could not be written, before any work is done."""
+    page = arguments.report
+    if page is None:
+        return
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--report must end in .html, got {page}.")
+    beside = page.with_suffix(".json")
+    if arguments.output is not None and beside.resolve() == arguments.output.resolve():
+        raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")
+    files.guard(page, beside, force=arguments.force)
+
+
+def write_report(arguments: argparse.Namespace, build: str, result: Any) -> None:
+    """Write the page of a result, if one was asked for; ``build`` names the function of ``report.results``."""
+    if arguments.report is None:
+        return
+    from softkin import report
+    from softkin.report import results
+
+    page = getattr(results, build)(json.loads(json_text(result)))
+    for path in report.write(arguments.report, page, force=arguments.force):
+        if not arguments.json:
+            wrote(path)
+
+
 def print_data_sets(result: dict[str, Any]) -> None:
     """Print which samples a comparison fitted on and measured on."""
     fitted, measured = result["fitted_on"], result["measured_on"]
-    print(
+    say(
         f"Fitted on {shown(str(fitted['name']))} ({fitted['num_samples']:,} samples), measured on "
         f"{shown(str(measured['name']))} ({measured['num_samples']:,}), {100 * result['confidence']:g} % intervals"
     )
@@ -158,4 +222,4 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], order: S
     table, dropped = rows_that_fit(headings, rows, order, **how)
     print(table)
     if dropped:
-        print(f"No room for these columns: {', '.join(dropped)}; a wider terminal or --json shows them.")
+        say(f"No room for these columns: {', '.join(dropped)}; a wider terminal or --json shows them.")

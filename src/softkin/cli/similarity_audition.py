@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, measuring
-from softkin.cli.printing import json_text, rows_that_fit, shown
+from softkin.cli.printing import add_report, check_report, json_text, rows_that_fit, say, shown, write_report
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +27,10 @@ Sources are softkin's word vectors, the sources of --distances, and those of --t
 {measuring.SOURCE}"""
 EXAMPLE = "softkin similarity audition digits --against examples/digits-validation.npz --output best.safetensors"
 
-HEADINGS = ("source", "β", "nats per row", "interval", "renamed", "rank correlation", "interval ", "top-5", "best in %")
+HEADINGS = (
+    *("source", "β", "nats per row", "interval of nats", "renamed", "rank correlation", "interval of ranks"),
+    *("top-5", "best in %"),
+)
 LEFT_OUT_FIRST = (6, 4, 3, 7, 5)
 
 
@@ -65,7 +68,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="FILE.safetensors",
         help="file for the suggested similarity, which train --distance, compare --matrix and from_file read",
     )
-    command.add_argument("--force", action="store_true", help="overwrite that file")
+    add_report(command)
+    command.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -84,6 +88,7 @@ def check(arguments: argparse.Namespace) -> None:
     checks.level(arguments.confidence)
     if arguments.output is not None and arguments.output.suffix != ".safetensors":
         raise ValueError(f"--output must end in .safetensors, got {arguments.output}.")
+    check_report(arguments)
     files.refuse_to_overwrite(arguments.output, force=arguments.force)
 
 
@@ -112,6 +117,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(json_text({**result.to_dict(), "sources": words, "left_out": left_out}))
     else:
         _print(result, words, left_out)
+    write_report(arguments, "of_audition", {**result.to_dict(), "sources": words, "left_out": left_out})
     if arguments.output is not None:
         result.save(arguments.output, class_names=classes.class_names, sources=words)
         if not arguments.json:
@@ -201,7 +207,7 @@ def _confusions(path: str, class_names: list[str]) -> "Confusions":
 
 
 def _print(result: "Audition", words: dict[str, str], left_out: dict[str, str]) -> None:
-    print(
+    say(
         f"Against {result.confusions.source}: {result.num_rows} of {result.num_classes} classes; "
         f"uniform labels have {result.uniform:.3f} nats per row."
     )
@@ -221,18 +227,19 @@ def _print(result: "Audition", words: dict[str, str], left_out: dict[str, str]) 
                 "–" if len(candidate.weights) > 1 else f"{100 * candidate.wins:.0f}",
             )
         )
-    text, dropped = rows_that_fit(HEADINGS, rows, LEFT_OUT_FIRST)
+    signed = [[name, *(cell.replace("-", "−") for cell in cells)] for name, *cells in rows]
+    text, dropped = rows_that_fit(HEADINGS, signed, LEFT_OUT_FIRST)
     print(text)
     if dropped:
-        print(f"No room for these columns: {', '.join(heading.strip() for heading in dropped)}; --json has all.")
+        say(f"No room for these columns: {', '.join(dropped)}; --json has all.")
     for candidate in result.candidates:
         if len(candidate.weights) > 1:
-            print(
+            say(
                 f"{candidate.name}: "
                 + ", ".join(f"{weight:.2f} {shown(name)}" for name, weight in candidate.weights.items())
             )
     for name, how in words.items():
-        print(f"{shown(name)}: {shown(how)}")
+        say(f"{shown(name)}: {shown(how)}")
     for name, why in left_out.items():
-        print(f"{shown(name)} was left out: {shown(why)}")
-    print("\n" + "\n".join(result.words))
+        say(f"{shown(name)} was left out: {shown(why)}")
+    say("\n" + "\n".join(result.words))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, measuring, running
-from softkin.cli.printing import json_text, print_table, shown
+from softkin.cli.printing import json_text, print_table, say, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -133,7 +133,7 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         _print(report)
         if doubt == "":
-            print("Check: WordNet and the other word vectors raise no doubt.")
+            say("Check: WordNet and the other word vectors raise no doubt.")
     if arguments.output is not None:
         contents = _contents(matrix, measured, s, labels, arguments)
         files.write_together(contents)
@@ -246,9 +246,9 @@ def _print(report: dict[str, Any]) -> None:
     """Print for each class the label's mass on itself, on its nearest classes, and on the rest."""
     sharp = "" if report["beta"] is None else f", beta = {report['beta']:g}"
     few = "" if report["top_m"] is None else f", top-m = {report['top_m']}"
-    print(f"{report['source']}; alpha = {report['alpha']:g}{sharp}{few}")
+    say(f"{report['source']}; alpha = {report['alpha']:g}{sharp}{few}")
     if "baseline" in report:
-        print(f"The baseline, on {report['baseline']['rows']:,} rows, is {report['baseline']['words']}.")
+        say(f"The baseline, on {report['baseline']['rows']:,} rows, is {report['baseline']['words']}.")
     headings = ["class", "itself", "nearest classes, and the label's mass on each", "others"]
     rows = [
         [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, measuring, running
-from softkin.cli.printing import json_text, shown
+from softkin.cli.printing import json_text, say, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -173,11 +173,11 @@ def _show(seen: "Inspection", arguments: argparse.Namespace, beta: float | None)
         print(json_text(seen.to_dict(top=arguments.top)))
         return
     sharp = "" if beta is None else f", beta = {beta:g}"
-    print(f"{shown(seen.source)}; alpha = {seen.alpha:g}{sharp}, {len(seen.class_names)} classes")
+    say(f"{shown(seen.source)}; alpha = {seen.alpha:g}{sharp}, {len(seen.class_names)} classes")
     wanted = arguments.classes
     for name in wanted:
         row = seen.row(seen.class_names.index(name), top=arguments.top)
-        print(
+        say(
             f"\n{shown(name)}: keeps {row['label']:.3f}; entropy {row['entropy']:.2f} nats, over "
             f"{row['effective_classes']:.1f} classes; like uniform ε = {row['uniform_epsilon']:.3f} by mass, "
             f"{row['uniform_epsilon_entropy']:.3f} by entropy"
@@ -185,15 +185,15 @@ def _show(seen: "Inspection", arguments: argparse.Namespace, beta: float | None)
         most = max((other["label"] for other in row["nearest"]), default=0) or 1
         width = max((len(shown(other["name"])) for other in row["nearest"]), default=0)
         for other in row["nearest"]:
-            bar = "█" * max(1, round(30 * other["label"] / most))
+            bar = "█" * round(30 * other["label"] / most)  # none for what is hardly more than 0
             print(f"  {shown(other['name']):<{width}}  {other['label']:.4f}  {bar}")
     oddities = [oddity for oddity in seen.oddities if not wanted or seen.class_names[oddity.k] in wanted]
     if oddities:
-        print(f"\n{len(oddities)} rows look wrong:" if len(oddities) > 1 else "\n1 row looks wrong:")
+        say(f"\n{len(oddities)} rows look wrong:" if len(oddities) > 1 else "\n1 row looks wrong:")
         for oddity in oddities[:40]:
-            print(f"  {shown(oddity.words)}")
+            say(f"  {shown(oddity.words)}")
         if len(oddities) > 40:
-            print(f"  … and {len(oddities) - 40} more (--json has all)")
-        print('Correct a row with --fix "CLASS=LIKE,LIKE", or say what a name means with --alias.')
+            say(f"  … and {len(oddities) - 40} more (--json has all)")
+        say('Correct a row with --fix "CLASS=LIKE,LIKE", or say what a name means with --alias.')
     elif not wanted:
-        print("No row looks wrong.")
+        say("No row looks wrong.")

@@ -2,7 +2,7 @@
 
 // Wilson's interval of a share; the normal quantile of the level comes with the data.
 function wilson(rate, n) {
-  const z = data.quantile, grow = 1 + (z * z) / n;
+  const z = data.quantile || 1.959964, grow = 1 + (z * z) / n;
   const centre = (rate + (z * z) / (2 * n)) / grow;
   const half = (z / grow) * Math.sqrt((rate * (1 - rate)) / n + (z * z) / (4 * n * n));
   return [Math.max(0, centre - half), Math.min(1, centre + half)];
@@ -15,7 +15,7 @@ function abstainSection() {
   // The place of the certified threshold on the curve, or the most lenient point if there is none.
   const start = () => {
     const rule = certified(), last = curve().threshold.length - 1;
-    return rule && data.abstain.asked ? Math.max(0, curve().answered.indexOf(rule.answered)) : last;
+    return rule ? Math.max(0, curve().answered.indexOf(rule.answered)) : last;
   };
   state.point = start();
   const threshold = output("threshold", { class: "big" }), coverage = output("coverage", { class: "big" }), risk = output("risk", { class: "big" });
@@ -24,7 +24,7 @@ function abstainSection() {
   const turned = (place) => curve().threshold.length - 1 - place;
   const range = slider("Threshold", {
     min: 0, max: 1, step: 1, value: 0, key: "threshold", change: (place) => choose({ point: turned(place) }),
-    text: (place) => (curve().threshold[turned(place)] === undefined ? "" : `answer from ${percent(curve().threshold[turned(place)], 2)}`),
+    text: (place) => (curve().threshold[turned(place)] === undefined ? "" : `answer from ${percent(curve().threshold[turned(place)])}`),
   });
   const input = range.querySelector("input");
   const draw = (width) => {
@@ -83,22 +83,24 @@ function abstainSection() {
     after: range,
     rows: () => {
       const c = curve();
-      return table("Threshold, coverage, error", ["threshold", "answered", "wrong among them"], c.threshold.map((t, i) => [numeric(t, percent(t, 2)), numeric(c.answered[i] / n, percent(c.answered[i] / n, 1)), numeric(c.wrong[i] / c.answered[i], percent(c.wrong[i] / c.answered[i], 2))]));
+      return table("Threshold, coverage, error", ["threshold", "answered", "wrong among them"], c.threshold.map((t, i) => [numeric(t, percent(t)), numeric(c.answered[i] / n, percent(c.answered[i] / n)), numeric(c.wrong[i] / c.answered[i], share(c.wrong[i] / c.answered[i]))]));
     },
   });
   const says = el("p", { class: "note", id: "certified", "data-key": "certified" });
-  const aims = [0.1, 0.05, 0.02, 0.01].map((aim) =>
-    el("button", { type: "button", class: "chip", "data-aim": aim, click: () => {
-      const c = curve();
-      let point = -1;
-      c.wrong.forEach((w, i) => w <= aim * c.answered[i] && (point = i));
-      if (point >= 0) choose({ point });
-    } }, `at most ${percent(aim, 0)} wrong`),
+  // A button leads to the threshold that is certified for its rate, not to the one that happens to keep it here.
+  const certifiedFor = (aim) => variant().certified.find(({ target }) => target === aim).rule;
+  const aims = data.variants[0].certified.map(({ target }) =>
+    el("button", { type: "button", class: "chip", "data-aim": target, click: () => choose({ point: curve().answered.indexOf(certifiedFor(target).answered) }) }, `at most ${percent(target, 0)} wrong`),
   );
   watch(["variant"], () => {
+    aims.forEach((button) => {
+      const rule = certifiedFor(Number(button.dataset.aim));
+      button.disabled = rule === null;
+      button.title = rule === null ? "No threshold can be certified for it with these samples." : `Certified: ${percent(rule.coverage)} are answered above ${percent(rule.threshold)}.`;
+    });
     const c = curve();
     input.max = String(c.threshold.length - 1);
-    says.textContent = variant().abstention ? sentence(variant().abstention.text) : "";
+    says.textContent = variant().abstention ? sentence(variant().abstention.text.replace(/0\.\d{3,}|1\.0+/, (digits) => percent(Number(digits)))) : "";
     choose({ point: start() });
     figure.refresh();
   });
@@ -118,17 +120,17 @@ function abstainSection() {
   })();
   addAddress({
     key: "threshold",
-    get: () => (state.point === start() ? null : String(curve().threshold[state.point])),
+    get: () => (state.point === start() ? null : String(Number(curve().threshold[state.point].toPrecision(5)))),
     set: (text) => Number.isFinite(Number(text)) && choose({ point: nearest(curve().threshold, Number(text)) }),
   });
   watch(["point", "variant"], () => {
     const c = curve(), i = state.point;
     range.set(turned(i));
     const rate = c.wrong[i] / c.answered[i], limits = wilson(rate, c.answered[i]);
-    threshold.show(c.threshold[i], percent(c.threshold[i], 2));
+    threshold.show(c.threshold[i], percent(c.threshold[i]));
     coverage.show(c.answered[i] / n, percent(c.answered[i] / n));
-    risk.show(rate, percent(rate, 2));
-    between.textContent = `wrong among them, ${percent(limits[0], 2)} to ${percent(limits[1], 2)}`;
+    risk.show(rate, share(rate));
+    between.textContent = `wrong among them, ${share(limits[0])} to ${share(limits[1])}`;
     wrong.textContent = `of the samples are answered: ${whole(c.answered[i])}, ${whole(c.wrong[i])} of them wrongly`;
     kept.textContent = `or more confidence is required; ${whole(n - c.answered[i])} samples are passed on`;
     drawn.redraw();
@@ -147,7 +149,7 @@ function abstainSection() {
         el("div", { class: "card metric" }, threshold, kept),
         el("div", { class: "card metric" }, coverage, wrong),
         el("div", { class: "card metric" }, risk, between),
-        el("div", { class: "chips" }, aims),
+        el("div", { class: "chips", role: "group", "aria-label": `Thresholds that are certified with ${percent(data.abstain.confidence, 0)} confidence` }, el("span", { class: "note" }, `Certified, each with ${percent(data.abstain.confidence, 0)} confidence:`), aims),
         haveRows() ? el("button", { type: "button", class: "chip", "data-key": "passed-on", click: () => showSamples("Samples that are passed on", rowsWhere((answer, label, code, row) => !isKept(row))) }, "List the samples that are passed on") : null,
         says,
         el("p", { class: "note" }, "The interval beside a threshold is valid for a threshold that was chosen beforehand. The certified threshold was chosen on these samples and is still valid, because its bound covers all candidates at once."),

@@ -69,7 +69,7 @@ function frame(width, height, options) {
  * @param {any} root
  * @param {{ count: () => number, at: (i: number) => { x: number, y: number }, pick: (x: number, y: number) => number,
  *   describe: (i: number) => string[], mark?: (i: number) => void, stride?: () => number,
- *   open?: { possible: (i: number) => boolean, run: (i: number) => void } }} parts
+ *   open?: { what?: string, possible: (i: number) => boolean, run: (i: number) => void } }} parts
  */
 function inspect(root, { count, at, pick, describe, mark, open, stride = () => 1 }) {
   const tip = el("div", { class: "tip", role: "status", "aria-live": "polite", hidden: true });
@@ -81,7 +81,7 @@ function inspect(root, { count, at, pick, describe, mark, open, stride = () => 1
     if (i === current) return;
     current = i;
     const lines = describe(i);
-    if (open && open.possible(i)) lines.push(byTouch ? "tap again for the samples" : "click or Enter for the samples");
+    if (open && open.possible(i)) lines.push(byTouch ? `tap again for ${open.what || "the samples"}` : `click or Enter for ${open.what || "the samples"}`);
     tip.replaceChildren(...lines.map((line, place) => el(place ? "span" : "strong", {}, line)));
     tip.hidden = false;
     const { x, y } = at(i);

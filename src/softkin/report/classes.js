@@ -6,7 +6,7 @@ const CLASS_COLUMNS = [
   { key: "right", text: "Right", of: (c) => c.right },
   { key: "sure", text: "Sure", of: (c) => c.sure },
   { key: "gap", text: "Gap", of: (c) => c.gap },
-  { key: "adds", text: "Adds to the error", of: (c) => c.adds },
+  { key: "adds", text: "Share of the error", of: (c) => c.adds },
   { key: "recall", text: "Found", of: (c) => c.recall },
   { key: "ece", text: "Class-wise ECE", of: (c) => c.ece },
 ];
@@ -14,18 +14,27 @@ const SOME = 12;
 
 function classRows() {
   const c = variant().classes;
+  const total = data.class_names.reduce((sum, _, k) => sum + Math.abs(c.score_sum[k] - c.right[k]), 0) || 1;
   return data.class_names.map((name, k) => {
     const answered = c.answered[k], size = data.class_sizes[k];
     const right = answered ? c.right[k] / answered : null, sure = answered ? c.score_sum[k] / answered : null;
     return {
       k, name, answered, right, sure, size,
       gap: answered ? sure - right : null,
-      adds: Math.abs(c.score_sum[k] - c.right[k]) / data.num_samples,
+      adds: Math.abs(c.score_sum[k] - c.right[k]) / total,
+      proved: isBeyond(c, k),
       recall: size ? c.right[k] / size : null,
       ece: c.ece[k],
     };
   });
 }
+
+// Whether the gap of a class is more than chance: Wilson's interval of its share of right answers misses its confidence.
+const isBeyond = (c, k) => {
+  if (!c.answered[k]) return false;
+  const [low, high] = wilson(c.right[k] / c.answered[k], c.answered[k]), sure = c.score_sum[k] / c.answered[k];
+  return sure < low || sure > high;
+};
 
 function classesSection() {
   const body = el("tbody");
@@ -78,6 +87,14 @@ function classesSection() {
     },
   });
   addAddress({
+    key: "find",
+    get: () => state.filter || null,
+    set: (text) => {
+      filter.value = text;
+      choose({ filter: text.trim().toLowerCase() });
+    },
+  });
+  addAddress({
     key: "sort",
     get: () => (state.sort === "adds" && !state.rising ? null : `${state.rising ? "" : "-"}${state.sort}`),
     set: (text) => CLASS_COLUMNS.some(({ key }) => key === text.replace(/^-/, "")) && choose({ sort: text.replace(/^-/, ""), rising: !text.startsWith("-") }),
@@ -118,10 +135,10 @@ function classRow(c) {
     cell("answered", whole(c.answered)),
     cell("right", percent(c.right)),
     cell("sure", percent(c.sure)),
-    cell("gap", dumbbell(c), el("span", { class: c.gap > 0 ? "over-text" : "under-text" }, c.gap === null ? "" : points(c.gap))),
-    cell("adds", percent(c.adds, 3)),
+    cell("gap", dumbbell(c), el("span", { class: c.proved ? (c.gap > 0 ? "over-text" : "under-text") : null }, c.gap === null ? "" : points(c.gap)), c.gap === null || c.proved ? null : el("span", { class: "note" }, "may be chance")),
+    cell("adds", share(c.adds)),
     cell("recall", percent(c.recall)),
-    cell("ece", percent(c.ece, 3)),
+    cell("ece", share(c.ece)),
   );
   if (!open) return [row];
   const detail = el("tr", { class: "detail", id: panel }, el("td", { colspan: CLASS_COLUMNS.length }, classPanel(c)));
@@ -133,6 +150,8 @@ function classPanel(c) {
   const m = data.class_bins;
   const bins = Array.from({ length: m }, (_, bin) => ({ bin, low: bin / m, high: (bin + 1) / m, count: 0, score: 0, hit: 0, confidence: NaN, likelihood: NaN }));
   for (const [bin, count, score, hit] of about.bins[c.k]) Object.assign(bins[bin], { count, score, hit, confidence: score / count, likelihood: hit / count });
+  const ends = bins.map((b) => (b.count ? wilson(b.likelihood, b.count) : [null, null]));
+  const bands = [ends.map(([low]) => low), ends.map(([, high]) => high)];
   const who = isolated(c.name, 40);
   const lists = (title, test) => () => showSamples(title, rowsWhere(test));
   const link = (text, key, run) => (haveRows() ? el("button", { type: "button", class: "link listed", "data-focus": `${key}-${c.k}`, click: run }, text) : text);
@@ -148,8 +167,8 @@ function classPanel(c) {
       title: "Reliability of this class’s score",
       heading: "h3",
       note: `Its score for all ${whole(data.num_samples)} samples, ${m} bins.`,
-      drawn: chart((width) => reliabilityChart(Math.min(width, 420), bins, null, "output", `Reliability of the score of ${cut(c.name, 60)}. Arrow keys go through the bins, Enter lists the samples.`, (b) => showSamples(`${who} given ${binName(b)}`, rowsScoring(b.bin, m, c.k), b.low < 0.2 ? `Only the ${decodedRows().most} best classes of each sample are searched.` : null))),
-      rows: () => binTable(bins, "output", null),
+      drawn: chart((width) => reliabilityChart(Math.min(width, 420), bins, bands, "class", `Reliability of the score of ${cut(c.name, 60)}. Arrow keys go through the bins, Enter lists the samples.`, (b) => showSamples(`${who} given ${binName(b)}`, rowsScoring(b.bin, m, c.k), b.low < 0.2 ? `Only the ${decodedRows().most} best classes of each sample are searched.` : null))),
+      rows: () => binTable(bins, "class", bands),
     }),
     el(
       "div",

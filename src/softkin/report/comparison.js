@@ -4,22 +4,24 @@ function comparisonPage() {
   const drawn = data.curves ? data.methods.filter((m) => data.curves[m.key]) : [];
   Object.assign(state, { bins: 15, methods: new Set((drawn.length ? drawn : data.methods).map((m) => m.key)) });
   const charts = () => Boolean(data.curves || data.ood || (data.histories && data.histories.length));
+  const overview = document.getElementById("overview");
   drawPage(
     "comparison",
     [
       { id: "table", link: "Table", make: tableSection },
       { id: "pairs", link: "Differences", when: () => data.pairs && data.pairs.length, make: pairsSection },
       { id: "methods", when: charts, make: methodBar },
-      { id: "reliability", link: "Reliability", when: () => data.curves, make: overlaySection },
-      { id: "wins", link: "Classes", when: () => data.classes, make: winsSection },
-      { id: "agreement", link: "Agreement", when: () => data.agreement, make: agreementSection },
-      { id: "sweep", link: "α and β", when: () => data.sweep, make: sweepSection },
-      { id: "ood", link: "Unknown data", when: () => data.ood, make: oodSection },
-      { id: "training", link: "Training", when: () => data.histories && data.histories.length, make: trainingSection },
+      { id: "reliability", link: "Reliability", within: "methods", when: () => data.curves, make: overlaySection },
+      { id: "wins", link: "Classes", within: "methods", when: () => data.classes, make: winsSection },
+      { id: "agreement", link: "Agreement", within: "methods", when: () => data.agreement, make: agreementSection },
+      { id: "sweep", link: "α and β", within: "methods", when: () => data.sweep, make: sweepSection },
+      { id: "ood", link: "Unknown data", within: "methods", when: () => data.ood, make: oodSection },
+      { id: "training", link: "Training", within: "methods", when: () => data.histories && data.histories.length, make: trainingSection },
       { id: "similarity", link: "Similarity", when: () => data.similarity, make: similarityChoice },
     ],
     ["A bin is (low, high]; 0 lies in the first. The error of the whole output is a sum per sample, as in the paper's tables."],
   );
+  if (overview && data.overview) overview.replaceChildren(overviewFigure());
 }
 addPage("comparison", comparisonPage);
 
@@ -27,7 +29,7 @@ addPage("comparison", comparisonPage);
 // method, `axes` the options of frame() for all of them, `brief` the options that differ in a small chart.
 const TOGETHER = 4;
 
-function methodCharts({ groups, height, axes, brief, empty = "Choose a method above." }) {
+function methodCharts({ groups, height, axes, brief, beside = null, empty = "Choose a method above." }) {
   const drawable = () => groups().filter(({ lines }) => lines.some((line) => line.points.length));
   const all = (shown) => shown.flatMap(({ lines }) => lines);
   const together = chart((width) => {
@@ -36,21 +38,25 @@ function methodCharts({ groups, height, axes, brief, empty = "Choose a method ab
   });
   const small = chart((width) => {
     const shown = drawable();
-    const gap = 8, columns = Math.max(2, Math.floor((width + gap) / (140 + gap))), each = Math.floor((width - gap * (columns - 1)) / columns);
+    const gap = 12, columns = Math.max(2, Math.floor((width + gap) / (170 + gap))), each = Math.floor((width - gap * (columns - 1)) / columns);
     const options = { ...axes(each, all(shown)), ...brief(all(shown)), xLabel: null, yLabel: null };
     return el(
       "div",
       { class: "multiples-small" },
       shown.map(({ method, lines }) => {
-        const ghosts = all(shown).filter((line) => line.method !== method && !line.faded).map((line) => ({ ...line, ghost: true, markers: false }));
-        const [root, tip] = lineChart(each, each * 0.92, [...ghosts, ...lines], { ...options, label: `${cut(methodName(method), 40)}, the others behind it: ${options.label}` });
-        return el("div", { class: "multiple" }, el("p", { class: "multiple-name" }, swatch(place(method)), shortly(method)), el("div", { class: "chart" }, root, tip));
+        // Behind each method stands the baseline alone, where there is one; all others would hide it.
+        const baseline = data.overview && data.overview.baseline;
+        const ghosts = all(shown).filter((line) => line.method !== method && !line.faded && (!baseline || line.method === baseline)).map((line) => ({ ...line, ghost: true, markers: false, bands: null }));
+        const behind = baseline ? `${shortName(baseline)} behind it` : "the others behind it";
+        const [root, tip] = lineChart(each, each * 0.92, [...ghosts, ...lines], { ...options, label: `${cut(methodName(method), 40)}, ${behind}: ${options.label}` });
+        return el("div", { class: "multiple" }, el("p", { class: "multiple-name" }, swatch(place(method)), shortly(method), beside ? el("span", { class: "note" }, beside(method)) : null), el("div", { class: "chart" }, root, tip));
       }),
     );
   });
   const many = () => drawable().length > TOGETHER;
   const drawn = el("div", { class: "methods-drawn" }, together, small);
   drawn.picture = () => (many() ? gathered(small) : together.querySelector("svg"));
+  drawn.legend = () => (many() ? [] : drawable().map(({ method }) => [swatch(place(method)), shortName(method)]));
   drawn.redraw = () => {
     together.hidden = many();
     small.hidden = !many();
@@ -64,11 +70,13 @@ function overlaySection() {
   const figure = (scope) => {
     const lineOf = (method) => {
       const bins = binsOf(data.curves[method][scope], state.bins).filter((b) => b.count >= FEW);
-      return { method, place: place(method), markers: true, points: bins.map((b) => [b.confidence, b.likelihood]), describe: (i) => [isolated(methodName(method), 40), ...binWords(bins[i], scope, null)] };
+      const bands = bins.map((b) => wilson(b.likelihood, b.count));
+      return { method, place: place(method), markers: true, points: bins.map((b) => [b.confidence, b.likelihood]), bands, describe: (i) => [isolated(methodName(method), 40), ...binWords(bins[i], scope, bands[i])] };
     };
     const shown = () => shownMethods().filter((m) => data.curves[m]);
     const drawn = methodCharts({
       groups: () => shown().map((method) => ({ method, lines: [lineOf(method)] })),
+      beside: (method) => `ECE ${share(meanOf(data.curves[method][scope].ece[state.bins]))}`,
       height: (width) => Math.min(width, 480) * 0.92,
       axes: (width) => ({
         x: [0, 1], y: [0, 1], diagonal: true, left: 58, bottom: 42, xTicks: sharesFor(width), yTicks: ticks(0, 1, 5), xFormat: (v) => percent(v, 0), yFormat: (v) => percent(v, 0), xLabel: WORDS[scope].x, yLabel: WORDS[scope].y,
@@ -83,7 +91,7 @@ function overlaySection() {
     };
     const node = figureOf({
       title: WORDS[scope].title,
-      note: `${WORDS[scope].note} Horizontal axis: ${WORDS[scope].x}. Vertical axis: ${WORDS[scope].y}. Both in %. Bins with fewer than ${FEW} scores are left out.`,
+      note: `${WORDS[scope].note} Horizontal axis: ${WORDS[scope].x}. Vertical axis: ${WORDS[scope].y}. Both in %. Upright lines: 95${THIN}% bands. Bins with fewer than ${FEW} scores are left out.${data.overview && data.overview.baseline ? ` Grey: ${shortName(data.overview.baseline)}.` : ""}`,
       drawn,
       rows: () => table(`Reliability, ${WORDS[scope].what}`, [data.subject === "models" ? "model" : "method", "bin", WORDS[scope].what, "claimed", "true"], shown().flatMap((method) => binsOf(data.curves[method][scope], state.bins).filter((b) => b.count).map((b) => [named(methodName(method), 40), `${fixed(100 * b.low, 1)}–${percent(b.high)}`, numeric(b.count, whole(b.count)), numeric(b.confidence, percent(b.confidence, 2)), numeric(b.likelihood, percent(b.likelihood, 2))]))),
       after: el("div", {}, el("h4", {}, data.seeds.length > 1 ? "ECE with these bins, mean over seeds" : "ECE with these bins"), ranking),
@@ -114,18 +122,20 @@ function overlaySection() {
   );
 }
 
-// Several small charts as one drawing, for saving.
+// Several small charts as one drawing, for saving. The holder has the class chart too, so that ".chart svg" would also
+// match the swatch before a name.
 function gathered(holder) {
   const box = holder.getBoundingClientRect();
-  const root = svg("svg", { class: "aside", viewBox: `0 0 ${Math.ceil(box.width)} ${Math.ceil(box.height)}`, width: box.width, height: box.height });
+  const root = svg("svg", { viewBox: `0 0 ${Math.ceil(box.width)} ${Math.ceil(box.height)}`, width: box.width, height: box.height });
   holder.querySelectorAll(".multiple").forEach((panel) => {
-    const chartNode = panel.querySelector(".chart svg"), at = chartNode.getBoundingClientRect(), name = panel.querySelector(".name"), above = name.getBoundingClientRect();
-    const copy = chartNode.cloneNode(true);
-    Object.entries({ x: at.left - box.left, y: at.top - box.top }).forEach(([key, value]) => copy.setAttribute(key, String(value)));
-    root.append(copy, svg("text", { x: above.left - box.left, y: above.bottom - box.top - 4 }, name.textContent));
+    const name = panel.querySelector(".name"), above = name.getBoundingClientRect();
+    for (const drawing of panel.querySelectorAll(":scope > .chart > svg, .swatch")) {
+      const at = drawing.getBoundingClientRect(), copy = drawing.cloneNode(true);
+      Object.entries({ x: at.left - box.left, y: at.top - box.top }).forEach(([key, value]) => copy.setAttribute(key, String(value)));
+      root.append(copy);
+    }
+    root.append(svg("text", { x: above.left - box.left, y: above.bottom - box.top - 4 }, name.textContent));
   });
-  holder.append(root);
-  requestAnimationFrame(() => root.remove());
   return root;
 }
 

@@ -1,11 +1,10 @@
 """Methods or models side by side, as plain data → everything that the page of a comparison shows."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from softkin import __version__
-from softkin._core.names import did_you_mean
+from softkin._core.names import did_you_mean, short_names
 from softkin.metrics import catalogue
 from softkin.metrics.catalogue import Metric
 from softkin.metrics.scopes import Claims, Scope
@@ -13,11 +12,10 @@ from softkin.predictions import Predictions
 from softkin.report import curves, data, mistakes
 from softkin.report.data import Column, ComparisonPage, Curves, Method, PooledCells
 
-PARTS = ("curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
+PARTS = ("overview", "curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
 """The optional parts of the comparison's data; without a part its section of the page is left out"""
 NEEDED = ("name", "methods", "table", "num_samples", "num_classes")
-ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class_names", "subject")
-SHORT = 24  # letters of a name on a chart
+ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class_names", "subject", "sampled")
 
 
 def page(shown: Mapping[str, Any]) -> ComparisonPage:
@@ -30,6 +28,7 @@ def page(shown: Mapping[str, Any]) -> ComparisonPage:
         "kind": "comparison",
         "softkin": __version__,
         "name": shown["name"],
+        "sampled": shown.get("sampled"),
         "subject": shown.get("subject") or "methods",
         "source": shown.get("source"),
         "notes": list(shown.get("notes") or ()),
@@ -41,6 +40,7 @@ def page(shown: Mapping[str, Any]) -> ComparisonPage:
         "bins": list(curves.BINS),
         "metrics": [metric.described() for metric in _swept()],
         "methods": _with_short_names(shown["methods"]),
+        "overview": shown.get("overview"),
         "table": shown["table"],
         "curves": shown.get("curves"),
         "sweep": shown.get("sweep"),
@@ -65,32 +65,6 @@ def _with_short_names(methods: Sequence[Method]) -> list[Method]:
     for method, short in zip(methods, short_names(names), strict=True):
         shown.append({**method, "short": short} if short != method["name"] else {**method})
     return shown
-
-
-def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
-    """Names for charts, of at most ``most`` letters, that still differ where the names do.
-
-    If a name is too long, the common prefix and suffix of all names are left out, then the middle of those that are
-    still too long. Names that would then be equal get their number.
-
-    Example:
-        >>> short_names(["runs/resnet-50-seed-1.npz", "runs/resnet-50-seed-2.npz"])
-        ['…seed-1', '…seed-2']
-    """
-    if all(len(name) <= most for name in names):
-        return list(names)
-    parts = [re.findall(r"[-_./ ]|[^-_./ ]+", name) or [name] for name in names]
-    fewest = min(len(part) for part in parts) - 1 if len(parts) > 1 else 0
-    first = next((i for i in range(fewest) if len({part[i] for part in parts}) > 1), fewest)
-    first = max(0, first - 2)  # the last word that they share says what differs
-    left = max(0, fewest - first - 1)
-    last = next((i for i in range(left) if len({part[-1 - i] for part in parts}) > 1), left)
-    short = ["…" * bool(first) + "".join(part[first : len(part) - last]) for part in parts]
-    half = most // 2
-    short = [name if len(name) <= most else f"{name[: half - 1]}…{name[half - most :]}" for name in short]
-    return [
-        name if short.count(name) == 1 else f"{place} {name[: most - 3]}" for place, name in enumerate(short, start=1)
-    ]
 
 
 def _check(content: Mapping[str, Any]) -> None:

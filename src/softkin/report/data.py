@@ -27,6 +27,7 @@ __all__ = [
     "MeasuredData",
     "MetricData",
     "ModelPage",
+    "ResultsPage",
     "Unknown",
     "Variant",
     "Verdict",
@@ -68,6 +69,13 @@ class Abstention(TypedDict):
     text: str
 
 
+class Certified(TypedDict):
+    """The threshold that is certified for an error rate, if there is one."""
+
+    target: float
+    rule: Rule | None
+
+
 class RiskCoverage(TypedDict):
     """The numbers of answered and of wrong samples at each threshold."""
 
@@ -101,6 +109,34 @@ class Mistake(TypedDict):
     """The best classes with their scores"""
 
 
+class Positive(TypedDict):
+    """A binary model by the probability of its positive class."""
+
+    cells: Cells
+    error: MeasuredData
+    """The calibration error of that probability"""
+    threshold: list[float]
+    alarms: list[int]
+    """How many samples score at least the threshold"""
+    caught: list[int]
+    """How many of these are positive"""
+    auroc: float | None
+    average_precision: float | None
+    certified: list[Certified]
+    """By share of false alarms among the alarms"""
+
+
+class Binary(TypedDict):
+    """The classes of a binary model, and what its first screen says."""
+
+    positive: str
+    negative: str
+    positives: int
+    kind: Literal["over", "under", "calibrated"]
+    headline: str
+    detail: str
+
+
 class About(TypedDict):
     """What a variant is: the model as it is, or after a calibrator."""
 
@@ -122,6 +158,8 @@ class Variant(About):
     output: Cells
     risk_coverage: RiskCoverage
     abstention: Abstention | None
+    certified: list[Certified]
+    positive: Positive | None
     classes: ClassesOfModel
     mistakes: list[Mistake]
 
@@ -185,6 +223,23 @@ class Target(TypedDict):
     asked: bool
 
 
+class SampledRows(TypedDict):
+    """How many rows the page's charts are made from, drawn at random."""
+
+    rows: int
+    of: int
+
+
+class UnknownSeen(TypedDict):
+    """Samples of none of the classes: their confidence, and how many the certified threshold would answer."""
+
+    name: str
+    num_samples: int
+    count: list[int]
+    """Their winning scores in the 300 cells"""
+    answered: int | None
+
+
 class Page(TypedDict):
     """What every page has."""
 
@@ -207,6 +262,8 @@ class ModelPage(Page):
     are_probabilities: bool
     pairs: bool
     """Whether these are pairs of a confidence and an outcome, with groups of rows in the place of classes"""
+    binary: Binary | None
+    """For two classes, and for pairs, where the outcome "right" is the positive class"""
     class_sizes: list[int]
     level: float
     quantile: float
@@ -221,6 +278,8 @@ class ModelPage(Page):
     rows: ModelRows
     similarity: Similarity | None
     out_of_distribution: list[Unknown]
+    unknown: list[UnknownSeen]
+    sampled: SampledRows | None
     mutual_information: Disagreement | None
     decisions: dict[str, Any] | None
 
@@ -330,10 +389,73 @@ class Agreement(TypedDict):
     all_wrong: float
 
 
+class AfterScaling(TypedDict):
+    """A model after temperature scaling, cross-fitted."""
+
+    sure: float
+    error: float
+    nll: Plain
+    temperature: Plain
+
+
+class OverviewRow(TypedDict):
+    """A method or a model in the first picture."""
+
+    method: str
+    right: float
+    sure: float
+    kind: Literal["over", "under", "fine"]
+    """Whether it is surer than right, or less sure, beyond chance"""
+    error: float
+    """Its calibration error"""
+    dots: list[float]
+    """The calibration error of each seed"""
+    low: NotRequired[Plain]
+    high: NotRequired[Plain]
+    """The interval of the calibration error, for a model"""
+    chance: float | None
+    """The calibration error that chance alone would show"""
+    nll: Plain
+    cost: str | None
+    """What it takes, in a few letters, such as 0.6×, + s"""
+    after: NotRequired[AfterScaling]
+
+
+class OverviewGroup(TypedDict):
+    """Rows that belong together, such as methods for which one has to do the same."""
+
+    title: str
+    rows: list[OverviewRow]
+
+
+class Choice(TypedDict):
+    """What to do under one constraint."""
+
+    kind: Literal["recommended", "option", "avoid"]
+    title: str
+    text: str
+    code: str | None
+
+
+class Overview(TypedDict):
+    """The first screen of several methods or models."""
+
+    headline: str
+    kind: Literal["over", "under", "fine"]
+    detail: str
+    groups: list[OverviewGroup]
+    choices: list[Choice]
+    chosen: str | None
+    """The method that is recommended"""
+    baseline: str | None
+    """The method with which each row's reliability is compared"""
+
+
 class ComparisonPage(Page):
     """The page of a study's methods, or of several models."""
 
     kind: Literal["comparison"]
+    sampled: SampledRows | None
     subject: Literal["methods", "models"]
     num_samples: int
     bins: list[int]
@@ -342,6 +464,7 @@ class ComparisonPage(Page):
     recommendation: list[str]
     seeds: list[int]
     methods: list[Method]
+    overview: Overview | None
     table: TableData
     curves: dict[str, Curves] | None
     sweep: Sweep | None
@@ -370,12 +493,66 @@ class InspectionPage(Page):
     merges: list[Any]
     """Each as first group, second group, height"""
     oddities: list[Oddity]
+    closest: list[list[float]]
+    """The most similar pairs, each as class, class, mean similarity of both directions"""
     rows: list[dict[str, float]]
     uniform_epsilon: float
     fixes: dict[str, Any]
 
 
-PAGES = (ModelPage, ComparisonPage, InspectionPage)
+class ResultCell(TypedDict, total=False):
+    """A measure with its interval."""
+
+    value: Plain
+    low: Plain
+    high: Plain
+    chance: Plain
+
+
+class LimitShown(TypedDict):
+    """A limit that a number must keep."""
+
+    kind: Literal["max", "min", "within"]
+    value: float
+    percent: bool
+
+
+class ResultRow(TypedDict):
+    """A calibrator, a rule, a source of similarity, or a limit."""
+
+    name: str
+    cells: dict[str, ResultCell]
+    mark: Literal["best", "worse", "kept", "broken"] | None
+    note: str
+    limit: NotRequired[LimitShown]
+    reference: NotRequired[dict[str, Plain]]
+    """By column: what a row is to be compared with"""
+
+
+class ReferenceLine(TypedDict):
+    """A value with which all rows are to be compared."""
+
+    value: float
+    title: str
+
+
+class ResultsPage(Page):
+    """The page of what a command compares."""
+
+    kind: Literal["results"]
+    subject: Literal["calibrators", "rules", "sources", "limits"]
+    headline: str
+    tone: Literal["good", "bad", "plain"]
+    detail: str
+    columns: list[Column]
+    rows: list[ResultRow]
+    chart: list[str]
+    """The columns that are drawn"""
+    lines: dict[str, ReferenceLine]
+    notes: list[str]
+
+
+PAGES = (ModelPage, ComparisonPage, InspectionPage, ResultsPage)
 """All kinds of pages"""
 
 

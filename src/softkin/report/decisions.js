@@ -37,20 +37,37 @@ function decisionsSection() {
     });
     rules.replaceChildren(el("div", { class: "card flush" }, table(`With at most ${percent(content.errors[state.decided], 0)} errors`, ["rule", "covered or answered", "classes in a set", "wrong", "information, bits"], rows)));
   };
-  const said = (answer) => {
-    if (!Array.isArray(answer)) return answer < 0 ? el("span", { class: "note" }, "no answer") : named(names(answer), 40);
-    if (!answer.length) return el("span", { class: "note" }, "nothing");
+  const said = (answer, label) => {
+    if (!Array.isArray(answer)) {
+      if (answer < 0) return el("span", { class: "note" }, "no answer");
+      return [named(names(answer), 40), " ", verdictOn(isAbove(answer, label), "right", "wrong")];
+    }
+    if (!answer.length) return [el("span", { class: "note inline", title: "An adaptive set is drawn at random: where one class is sure, it is sometimes empty, as part of the errors allowed." }, "empty by chance"), " ", verdictOn(false, "", "without the truth")];
     const members = answer.filter((k) => k >= 0), size = members.length + answer.filter((k) => k < 0).reduce((sum, k) => sum - k, 0);
-    return [...members.slice(0, MEMBERS).map((k, i) => [i ? ", " : "", named(className(k), 24)]), size > MEMBERS ? el("span", { class: "note inline" }, ` and ${whole(size - MEMBERS)} more`) : null];
+    const own = members.indexOf(label);
+    const name = (k) => (k === label ? el("strong", {}, named(className(k), 24)) : named(className(k), 24));
+    return [
+      ...members.slice(0, MEMBERS).map((k, i) => [i ? ", " : "", name(k)]),
+      size > MEMBERS ? el("span", { class: "note inline" }, ` and ${whole(size - MEMBERS)} more${own >= MEMBERS ? ", the truth among them" : ""}`) : null,
+      " ",
+      verdictOn(own >= 0, "holds the truth", "without the truth"),
+    ];
+  };
+  const verdictOn = (kept, yes, no) => el("span", { class: kept ? "good" : "bad", role: "img", "aria-label": kept ? yes : no, title: kept ? yes : no }, kept ? "✓" : "✗");
+  // Whether an answer is the class, or a node of the tree above it.
+  const isAbove = (node, label) => {
+    if (!content.tree) return node === label;
+    for (let v = label; v >= 0; v = content.tree.parents[v]) if (v === node) return true;
+    return false;
   };
   const drawSamples = () => {
     const kept = content.rules.filter(({ levels }) => !levels[state.decided].failed);
     const rows = content.samples.map((row, place) => [
-      el("span", {}, named(className(content.labels[place]), 30), el("span", { class: "note" }, `sample ${data.rows && data.rows.ids ? cut(String(data.rows.ids[row]), 24) : row}`)),
-      ...kept.map(({ levels }) => el("span", { "data-row": row }, said(levels[state.decided].samples[place]))),
+      el("span", {}, picture(data.samples[row] || {}, 40), named(className(content.labels[place]), 30), el("span", { class: "note" }, `sample ${data.rows && data.rows.ids ? cut(String(data.rows.ids[row]), 24) : row}`), data.samples[row] && data.samples[row].text ? el("span", { class: "note", dir: "auto" }, cut(data.samples[row].text, 90)) : null),
+      ...kept.map(({ levels }) => el("span", { "data-row": row }, said(levels[state.decided].samples[place], content.labels[place]))),
     ]);
     const chosen = state.allDecided ? rows : rows.filter((_, place) => place % 2 === 0).slice(0, FEW_DECIDED);
-    samples.replaceChildren(el("div", { class: "card flush" }, table("Single samples, from doubtful to sure", ["truth", ...kept.map(({ title }) => title)], chosen, { class: "words" })));
+    samples.replaceChildren(el("div", { class: "card flush" }, table("Single samples, from doubtful to sure; sets in order of probability, ✓ where the answer is right or the set holds the truth", ["truth", ...kept.map(({ title }) => title)], chosen, { class: "words" })));
     more.hidden = rows.length <= FEW_DECIDED;
     more.textContent = state.allDecided ? `Show ${FEW_DECIDED}` : `Show all ${rows.length}`;
   };
@@ -84,11 +101,16 @@ function decisionsSection() {
       const text = el("span", { "data-node": v, "data-rows": own ? own.rows : 0 }, named(names(v), 60), own ? count(v, own) : "");
       const children = (below.get(v) || []).sort((a, b) => total(b) - total(a));
       if (!children.length) return el("li", {}, text);
-      const inside = el("ul"), opened = el("details", { open: depth < 2 }, el("summary", {}, text), inside);
-      const fill = () => opened.open && !inside.firstChild && inside.append(...children.map((child) => line(child, depth + 1)));
-      opened.addEventListener("toggle", fill);
-      fill();
-      return el("li", {}, opened);
+      const id = fresh("branch"), inside = el("ul", { id });
+      const opener = el("button", { type: "button", class: "disclose", "aria-controls": id, "aria-label": `Below ${cut(names(v), 60)}` });
+      const open = (now) => {
+        opener.setAttribute("aria-expanded", String(now));
+        inside.hidden = !now;
+        if (now && !inside.firstChild) inside.append(...children.map((child) => line(child, depth + 1)));
+      };
+      opener.addEventListener("click", () => open(inside.hidden));
+      open(depth < 2);
+      return el("li", {}, opener, text, inside);
     };
     tree.replaceChildren(el("ul", { class: "tree" }, line(parents.length - 1, 0)));
   };

@@ -75,7 +75,7 @@ def build(
                 for name, value in outcome.items()
             }
             answers = rule.predict(scores[measured][shown], from_probabilities=predictions.are_probabilities)
-            level["samples"] = _listed(answers)
+            level["samples"] = _listed(answers, predictions.probabilities[measured][shown], y[measured][shown])
             if isinstance(rule, Climb):
                 if listed:
                     nodes = rule.predict(scores[measured], from_probabilities=predictions.are_probabilities)
@@ -128,12 +128,19 @@ def _samples(p: Tensor) -> Tensor:
     return order[places]
 
 
-def _listed(answers: Tensor) -> list[Any]:
-    """The answer of each sample: a node or −1; or the first 30 classes of its set, then minus the number of others."""
+def _listed(answers: Tensor, p: Tensor, labels: Tensor) -> list[Any]:
+    """The answer of each sample: a node or −1; or 30 classes of its set, then minus the number of others.
+
+    The classes of a set come by falling probability. The truth, if it is in the set, is always among the 30.
+    """
     if answers.ndim == 1:
         return list(answers.tolist())
     sets: list[Any] = []
-    for row in answers:
-        members = row.nonzero()[:, 0].tolist()
-        sets.append(members if len(members) <= LARGEST_SET else [*members[:LARGEST_SET], -(len(members) - LARGEST_SET)])
+    for row, scores, label in zip(answers, p, labels.tolist(), strict=True):
+        order = scores.argsort(descending=True, stable=True)
+        members = order[row[order]].tolist()
+        kept = members[:LARGEST_SET]
+        if label in members and label not in kept:
+            kept[-1] = label
+        sets.append(kept if len(members) <= LARGEST_SET else [*kept, -(len(members) - LARGEST_SET)])
     return sets

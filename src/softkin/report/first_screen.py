@@ -12,19 +12,23 @@ from typing import Any
 
 from softkin._io.files import from_number
 from softkin.metrics import intervals
+from softkin.metrics.binning import ReliabilityCurve
 from softkin.report import curves
 from softkin.report.data import Cells
 
 FEW = 10  # scores in a bin; a bin with fewer is drawn as a point, not as a bar
+LEAST_EXCESS = 2  # answers too many or too few: one mistake of a sure class is no pattern
 WORST = 5  # classes to list
+CONFUSED = 2  # true classes of the wrong answers to list
+FEWEST = 3  # a confusion that happened less often is not worth a line
 NAMED = 4  # methods to list in a sentence
 _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def header(data: Mapping[str, Any]) -> str:
     """The line above the headline: the name, and how many samples and classes there are."""
-    facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if f"num_{what}" in data]
-    if data.get("pairs"):
+    facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if data.get(f"num_{what}")]
+    if data["kind"] == "model" and data["pairs"]:
         groups = data["num_classes"] - 1
         facts = [
             f"{data['num_samples']:,} pairs of a confidence and an outcome",
@@ -36,6 +40,8 @@ def header(data: Mapping[str, Any]) -> str:
         facts = [*own, *([_count(seeds, "seed")] if seeds else []), *facts]
     elif data.get("source") and data["source"] != data["name"]:
         facts.append(_name(data["source"], 80))
+    if data.get("sampled"):
+        facts.append(f"drawn at random from {data['sampled']['of']:,}")
     return f'<p class="eyebrow">{_name(data["name"], 120)}' + "".join(f"<span>{fact}</span>" for fact in facts) + "</p>"
 
 
@@ -50,14 +56,38 @@ def first_screen(data: Mapping[str, Any]) -> str:
 def _of_model(data: Mapping[str, Any]) -> str:
     raw = data["variants"][0]
     verdict = raw["verdict"]
+    if data["binary"] and not data["pairs"]:
+        # Of a binary model the probability of the positive class matters, the confidence of the answer comes second.
+        verdict = {**verdict, **data["binary"]}
+        verdict["detail"] += f" As answers: {raw['verdict']['detail'][0].lower()}{raw['verdict']['detail'][1:]}"
     return (
         '<section class="hero" id="answers" aria-labelledby="headline">'
         f"{_doubts(verdict)}"
         f'<h1 id="headline" class="{verdict["kind"]}">{_text(verdict["headline"])}</h1>'
-        f'<p class="lead">{_sentence(verdict["detail"])}</p>'
-        f'<div class="answers">{_trust(data)}{_where(data)}{_what_to_do(data)}</div>'
+        f'<p class="lead">{_sentence(verdict["detail"])}{_mostly_wrong(raw)}</p>'
+        f"{_sampling(data)}"
+        f'<div class="answers">{_trust(data)}{_told_apart(data) or _where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
     )
+
+
+def _sampling(data: Mapping[str, Any]) -> str:
+    if not data.get("sampled"):
+        return ""
+    rows, of = data["sampled"]["rows"], data["sampled"]["of"]
+    whole = "The numbers of the cards are those of all." if data["kind"] == "model" else "So are the numbers."
+    return (
+        f'<p class="note sampling">Charts, classes, calibrators and thresholds are those of {rows:,} of the {of:,} '
+        f"samples, drawn at random. {whole}</p>"
+    )
+
+
+def _mostly_wrong(raw: Mapping[str, Any]) -> str:
+    """What calibration cannot repair."""
+    measured = raw["metrics"].get("accuracy")
+    if measured is None or from_number(measured["value"]) >= 0.5:
+        return ""
+    return " Most of its answers are wrong, whatever their confidence: calibration does not change that."
 
 
 def _doubts(verdict: Mapping[str, Any], name: str = "") -> str:
@@ -69,19 +99,71 @@ def _trust(data: Mapping[str, Any]) -> str:
     raw, after = data["variants"][0], _variant(data, "temperature")
     n_bins = data["n_bins"] if data["n_bins"] in curves.BINS else 15
 
-    def figure(variant: Mapping[str, Any], name: str) -> str:
-        ece = variant["metrics"]["ece_hist"]
-        between = f", {_percent(ece['low'])} to {_percent(ece['high'])}" if "low" in ece else ""
-        return (
-            f"<figure>{reliability_svg(variant['prediction'], n_bins, name)}<figcaption><strong>{_text(name)}</strong>"
-            f" ECE of the prediction {_percent(ece['value'])}{between}</figcaption></figure>"
-        )
+    binary = data["binary"] if not data["pairs"] else None
 
-    figures = figure(raw, "As it is") + ("" if after is None else figure(after, "After temperature scaling"))
+    def parts(variant: Mapping[str, Any]) -> tuple[Cells, str]:
+        ece = variant["positive"]["error"] if binary else variant["metrics"]["ece_hist"]
+        cells = variant["positive"]["cells"] if binary else variant["prediction"]
+        chance = f" (chance alone: {_percent(ece['when_calibrated']['value'])})" if "when_calibrated" in ece else ""
+        return cells, f"calibration error (ECE) {_percent(ece['value'])}{chance}"
+
+    def figure(variant: Mapping[str, Any], then: Mapping[str, Any] | None) -> str:
+        axis = f"probability of {binary['positive']}" if binary else "confidence"
+        cells, words = parts(variant)
+        later, after_words = (None, "") if then is None else parts(then)
+        drawn = reliability_svg(cells, n_bins, "As it is", axis, later)
+        line = "" if then is None else f"<strong>◆ After temperature scaling</strong> {after_words}"
+        return f"<figure>{drawn}<figcaption><strong>▮ As it is</strong> {words}{line}</figcaption></figure>"
+
+    says = (
+        "Each bar shows how often answers with that confidence are right. On the dashed line both are equal."
+        if binary is None
+        else f"Each bar shows how many samples with that probability are {_name(binary['positive'], 40)}."
+    )
+    figures = figure(raw, after)
     return (
         '<div class="card answer" id="answer-trust"><h2>Can I trust it?</h2>'
-        f'<div class="two">{figures}</div><p class="note">Each bar shows how often answers with that confidence are '
-        "right. On the dashed line accuracy equals confidence. The hatched part is the gap.</p></div>"
+        f'{figures}<p class="note">{says} The hatched part is the gap.</p></div>'
+    )
+
+
+def _drawn_over(curve: ReliabilityCurve, x: Callable[[float], float], y: Callable[[float], float]) -> list[str]:
+    """The line of a calibrator, a diamond for each bin."""
+    bins = zip(curve.count.tolist(), curve.confidence.tolist(), curve.likelihood.tolist(), strict=True)
+    spots = [(x(claimed), y(share)) for count, claimed, share in bins if count >= FEW]
+    line = " ".join(f"{at},{up}" for at, up in spots)
+    diamonds = [f'<path class="after-mark" d="M{at} {round(up - 4, 2)}l4 4l-4 4l-4 -4Z"/>' for at, up in spots]
+    return [f'<polyline class="after-line" points="{line}"/>', *diamonds]
+
+
+def _told_apart(data: Mapping[str, Any]) -> str:
+    """Of a binary model: how well it ranks, and what a threshold of 50 % and a certified one catch."""
+    if not data["binary"] or data["pairs"]:
+        return ""
+    binary, positive = data["binary"], data["variants"][0]["positive"]
+    name = _name(binary["positive"], 40)
+    lines = []
+    if positive["auroc"] is not None:
+        lines.append(f"It ranks {_percent(positive['auroc'])} of the pairs of {name} and another rightly (AUROC).")
+    half = max((place for place, t in enumerate(positive["threshold"]) if t >= 0.5), default=None)
+    if half is not None and binary["positives"]:
+        alarms, caught = positive["alarms"][half], positive["caught"][half]
+        lines.append(
+            f"From 50\u202f% on it catches {_percent(caught / binary['positives'])} of {name}, and "
+            f"{_percent(caught / alarms)} of its {_count(alarms, 'alarm')} are right."
+        )
+    kept = next((one for one in reversed(positive["certified"]) if one["rule"] is not None), None)
+    if kept is not None:
+        rule = kept["rule"]
+        lines.append(
+            f"Certified: from {_percent(rule['threshold'])} on, at most {100 * kept['target']:g}\u202f% of the alarms "
+            f"are false, with {100 * data['abstain']['confidence']:g}\u202f% confidence "
+            f"({_count(rule['answered'], 'alarm')})."
+        )
+    items = "".join(f"<li>{line}</li>" for line in lines)
+    return (
+        f'<div class="card answer" id="answer-where"><h2>Does it tell them apart?</h2><ul>{items}</ul>'
+        '<p><a href="#cut">Threshold, counts and costs</a></p></div>'
     )
 
 
@@ -99,13 +181,14 @@ def _where(data: Mapping[str, Any]) -> str:
         n = classes["answered"][k]
         right, sure = classes["right"][k] / n, classes["score_sum"][k] / n
         kind = "over" if sure > right else "under"
-        mixed = classes["truly"][k][:1]
-        mixed = [] if data.get("pairs") else mixed
-        truly = f" Most often it is {_name(data['class_names'][mixed[0][0]], 30)} ({mixed[0][1]}×)." if mixed else ""
+        mixed = [] if is_pairs else [(other, n) for other, n in classes["truly"][k][:CONFUSED] if n >= FEWEST]
+        others = ", ".join(f"{_name(data['class_names'][other], 30)} {count}×" for other, count in mixed)
+        wrong = n - classes["right"][k]
+        truly = f" When wrong ({wrong:,} of {n:,}), mostly {others}." if mixed else ""
         lines.append(
             f'<li><a href="#class={_address(data["class_names"][k])}">{_name(data["class_names"][k], 40)}</a>: '
             f'<span class="{kind}-text">{_percent(sure)} sure, {_percent(right)} right</span> '
-            f'<span class="note">{_count(n, "answer")}.{truly}</span></li>'
+            f'<span class="note">{truly.strip() or _count(n, "answer") + "."}</span></li>'
         )
     if lines:
         note = (
@@ -136,13 +219,14 @@ def worst_classes(data: Mapping[str, Any]) -> list[int]:
         if n:
             right, sure = classes["right"][k], min(1.0, classes["score_sum"][k] / n)
             at_least = bdtrc(right - 1, n, sure) if right else 1.0
-            if min(bdtr(right, n, sure), at_least) <= tail / 2:
-                beyond.append((abs(classes["score_sum"][k] - right), k))
+            excess = abs(classes["score_sum"][k] - right)
+            if excess >= LEAST_EXCESS and min(bdtr(right, n, sure), at_least) <= tail / 2:
+                beyond.append((excess, k))
     return [k for _, k in sorted(beyond, key=lambda pair: (-pair[0], pair[1]))[:WORST]]
 
 
 def _what_to_do(data: Mapping[str, Any]) -> str:
-    alike = [] if data.get("pairs") else _similarity_advice(data)
+    alike = [] if data["binary"] else _similarity_advice(data)  # two classes have one way to be mistaken
     advice = [*_calibration_advice(data), *_rule_advice(data), *alike]
     items = "".join(f"<li>{line}</li>" for line in advice)
     return f'<div class="card answer" id="answer-do"><h2>What to do</h2><ul>{items}</ul>{_code(data)}</div>'
@@ -153,16 +237,22 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
     if after is None:
         return ["No calibrator was fitted: there are too few samples, or none was requested."]
     raw, temperature = data["variants"][0], from_number(after["temperature"])
+    if data["binary"] and not data["pairs"]:
+        return _binary_advice(data)
     before, then = (variant["metrics"]["ece_hist"]["value"] for variant in (raw, after))
     moved = after["against_raw"]["ece_hist"]
     action = f"Divide the logits by {temperature:.3f}"
-    if data.get("pairs"):
+    if data["pairs"]:
         action = f"Divide the log-odds of the confidence by {temperature:.3f}"
     elif data["are_probabilities"]:
         action = f"Raise the probabilities to the power {1 / temperature:.3f} and rescale each row to sum to 1"
+    unchanged = "" if data["pairs"] else ", answers unchanged"
     lines = []
     if from_number(moved["high"]) < 0:
-        lines.append(f"<strong>{action}</strong>: calibration error (ECE) {_number_pair(before, then)}, cross-fitted.")
+        lines.append(
+            f"<strong>Fit a temperature ({temperature:.2f})</strong>: calibration error {_number_pair(before, then)}"
+            f"{unchanged}. {action}."
+        )
     elif from_number(moved["low"]) > 0:
         lines.append(
             f"Temperature scaling makes it worse: calibration error (ECE) {_number_pair(before, then)}, cross-fitted."
@@ -176,11 +266,36 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
     if best is not None and "against_temperature" in best:
         gain = best["against_temperature"]["nll"]
         if from_number(gain["high"]) < 0:
-            nlls = [from_number(variant["metrics"]["nll"]["value"]) for variant in (after, best)]
-            lines.append(
-                f"{_text(best['name'])} does better still: NLL {nlls[0]:.3f} → {nlls[1]:.3f} (the best of "
-                f"{len(data['calibrators'])} on these samples; expect a little less)."
-            )
+            nlls = [f"{from_number(variant['metrics']['nll']['value']):.3f}" for variant in (after, best)]
+            if nlls[0] != nlls[1]:  # a difference that does not show is not worth another calibrator
+                lines.append(
+                    f"{_text(best['name'])} does better still: NLL {nlls[0]} → {nlls[1]} (the best of "
+                    f"{len(data['calibrators'])} on these samples; expect a little less)."
+                )
+    return lines
+
+
+def _inside(name: str) -> str:
+    """A calibrator's name inside a sentence; one that is named after a person keeps its capital."""
+    return name if name.startswith("Platt") else name[0].lower() + name[1:]
+
+
+def _binary_advice(data: Mapping[str, Any]) -> list[str]:
+    """What calibrators do to the probability of the positive class, which a temperature need not repair."""
+    raw, *others = data["variants"]
+    name = _name(data["binary"]["positive"], 40)
+    errors = {variant["key"]: from_number(variant["positive"]["error"]["value"]) for variant in data["variants"]}
+    chance = from_number(raw["positive"]["error"].get("when_calibrated", {"value": 0.0})["value"])
+    best = min(others, key=lambda variant: errors[variant["key"]])
+    if errors["raw"] <= 2 * chance or errors[best["key"]] > 0.9 * errors["raw"]:
+        return [
+            f"No calibrator that was tried improves the probability of {name}: its error is {_percent(errors['raw'])} "
+            f"(chance alone: {_percent(chance)}), at best {_percent(errors[best['key']])} after one."
+        ]
+    says = f"calibration error of the probability of {name} {_number_pair(errors['raw'], errors[best['key']])}"
+    lines = [f"<strong>Fit {_text(_inside(best['name']))}</strong>: {says}, cross-fitted."]
+    worse = [v for v in others if v is not best and errors[v["key"]] > errors["raw"]]
+    lines += [f"{_text(v['name'])} does not repair it: {_number_pair(errors['raw'], errors[v['key']])}." for v in worse]
     return lines
 
 
@@ -194,17 +309,27 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
     rule = certified["rule"]
     if rule is None:
         return [f"No threshold on the confidence keeps {limit}."]
+    unknown = [seen for seen in data["unknown"] if seen["answered"] is not None]
+    beside = "".join(
+        f" Of {seen['num_samples']:,} samples of none of the classes ({_name(seen['name'], 40)}) "
+        f"{_percent(seen['answered'] / seen['num_samples'])} would be answered too."
+        for seen in unknown
+    )
     return [
-        f"Or answer only above {rule['threshold']:.6f} and pass the rest on: {100 * rule['coverage']:.1f}\u202f% are "
-        f'answered, {limit} (<a href="#abstain">curve</a>).'
+        f"Or answer only above {100 * rule['threshold']:.1f}\u202f% confidence and pass the rest on: "
+        f"{100 * rule['coverage']:.1f}\u202f% are "
+        f'answered, {limit} (<a href="#abstain">curve</a>).{beside}'
     ]
+
+
+MOST_CHANCE = 0.5
 
 
 def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
     """Whether labels based on class similarity could help."""
     alike = data["similarity"]
-    if alike is not None and not alike["mistakes"]["wrong"]:
-        return []  # no mistake to explain
+    if alike is not None and (not alike["mistakes"]["wrong"] or alike["mistakes"]["chance"] > MOST_CHANCE):
+        return []  # no mistake to explain, or so few classes that all of them are near
     if alike is None:
         return [
             "Class similarity was not examined: with <code>--distances</code> the page shows whether mistakes stay "
@@ -276,9 +401,12 @@ def _numbers(data: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
     )
 
 
-def reliability_svg(cells: Cells, n_bins: int, name: str) -> str:
-    """A small reliability diagram, made from the cells; a bin with fewer than 10 scores is a point."""
-    width, height, left, base, top = 196, 190, 30, 158, 10
+def reliability_svg(cells: Cells, n_bins: int, name: str, axis: str = "confidence", after: Cells | None = None) -> str:
+    """A reliability diagram, made from the cells; a bin with fewer than 10 scores is a point.
+
+    With the cells of a calibrator, its curve is drawn over the bars.
+    """
+    width, height, left, base, top = 360, 262, 34, 226, 10
     curve = curves.of_cells(cells, n_bins)
     total = sum(cells["count"])
 
@@ -303,19 +431,21 @@ def reliability_svg(cells: Cells, n_bins: int, name: str) -> str:
             f'<rect class="bar" x="{x0}" width="{span}" y="{y(share)}" height="{round(base - y(share), 2)}"/>'
             f'<rect class="gap {kind}" x="{x0}" width="{span}" y="{y(high)}" height="{round(y(low) - y(high), 2)}"/>'
         )
+    marks += [] if after is None else _drawn_over(curves.of_cells(after, n_bins), x, y)
     ticks = "".join(
         f'<text x="{x(v)}" y="{base + 14}" text-anchor="middle">{100 * v:.0f}</text>'
         f'<text x="{left - 5}" y="{y(v) + 4}" text-anchor="end">{100 * v:.0f}</text>'
-        for v in (0, 0.5, 1)
+        for v in (0, 0.25, 0.5, 0.75, 1)
     )
     label = (
-        f"Reliability of {total:,} answers, {name[0].lower()}{name[1:]}: share that is right by confidence, in percent"
+        f"Reliability of {total:,} answers, {name[0].lower()}{name[1:]}: share that comes true by {axis}, in percent"
     )
     return (
         f'<svg class="small-chart" viewBox="0 0 {width} {height}" role="img" aria-label="{_text(label)}">'
         f'<line class="axis" x1="{left}" x2="{width - 14}" y1="{base}" y2="{base}"/>{"".join(marks)}'
         f'<line class="diagonal" x1="{x(0)}" y1="{y(0)}" x2="{x(1)}" y2="{y(1)}"/>{ticks}'
-        f'<text class="title" x="{(left + width - 14) / 2}" y="{height - 2}" text-anchor="middle">confidence, %</text>'
+        f'<text class="title" x="{(left + width - 14) / 2}" y="{height - 2}" text-anchor="middle">'
+        f"{_text(axis, 28)}, %</text>"
         "</svg>"
     )
 
@@ -324,23 +454,72 @@ def reliability_svg(cells: Cells, n_bins: int, name: str) -> str:
 
 
 def _of_comparison(data: Mapping[str, Any]) -> str:
+    if data.get("overview"):
+        return _of_overview(data)
     lines = (_sentence(line, 600) for line in data["recommendation"])
     advice = "".join(re.sub(r"<p>(Use [^:<]{1,80}):", r"<p><strong>\1</strong>:", f"<p>{line}</p>") for line in lines)
     source = f'<p class="note">{_name(data["source"], 300)}</p>' if data.get("source") else ""
     items = "".join(f"<li>{line}</li>" for line in findings(data))
-    verdicts = data.get("verdicts") or {}
-    doubts = "".join(
-        _doubts(verdicts[method["key"]], f"{_name(method['name'], 80)}: ")
-        for method in data["methods"]
-        if method["key"] in verdicts
-    )
     return (
-        f'<section class="hero" id="answers" aria-labelledby="headline">{doubts}'
+        f'<section class="hero" id="answers" aria-labelledby="headline">{_all_doubts(data)}'
         + (f'<div class="lead recommendation" id="recommendation">{advice}</div>' if advice else "")
         + f'<h1 id="headline" class="calm-title">{headline(data)}</h1>{source}'
         + (f'<ul class="findings">{items}</ul>' if items else "")
         + f"{_verdicts(data)}{_table(data)}</section>"
     )
+
+
+def _all_doubts(data: Mapping[str, Any]) -> str:
+    verdicts = data.get("verdicts") or {}
+    return "".join(
+        _doubts(verdicts[method["key"]], f"{_name(method['name'], 80)}: ")
+        for method in data["methods"]
+        if method["key"] in verdicts
+    )
+
+
+def _of_overview(data: Mapping[str, Any]) -> str:
+    """Headline, one picture of all rows, and what to do; the script draws the picture, and a table stands in for it."""
+    seen = data["overview"]
+    story = "".join(f"<p>{_sentence(line, 600)}</p>" for line in data["recommendation"])
+    told = f'<details class="numbers story"><summary>How this was decided</summary>{story}</details>' if story else ""
+    source = f'<p class="note">{_name(data["source"], 300)}</p>' if data.get("source") else ""
+    return (
+        f'<section class="hero" id="answers" aria-labelledby="headline">{_all_doubts(data)}'
+        f'<h1 id="headline" class="calm-title {seen["kind"]}">{_text(seen["headline"], 400)}</h1>'
+        f'<p class="lead wide">{_sentence(seen["detail"], 900)}</p>{_sampling(data)}'
+        f'<div class="overview"><div id="overview">{_overview_table(data)}</div>'
+        f'<div class="choices">{"".join(map(_choice, seen["choices"]))}</div></div>{told}{source}'
+        f"{_table(data)}</section>"
+    )
+
+
+def _choice(choice: Mapping[str, Any]) -> str:
+    mark = '<p class="mark-recommended">★ Recommended</p>' if choice["kind"] == "recommended" else ""
+    code = ""
+    if choice["code"]:
+        lines = f"<pre><code>{_text(choice['code'], 2000)}</code></pre>"
+        code = f'<details class="code"><summary>In the shell</summary>{lines}</details>'
+    return (
+        f'<div class="card choice-card {choice["kind"]}">{mark}<h2>{_text(choice["title"], 200)}</h2>'
+        f"<p>{_sentence(choice['text'], 500)}</p>{code}</div>"
+    )
+
+
+def _overview_table(data: Mapping[str, Any]) -> str:
+    """The numbers of the picture, for browsers without JavaScript."""
+    names = {method["key"]: _name(method["name"], 60) for method in data["methods"]}
+    rows = "".join(
+        f'<tr><th scope="row">{names[row["method"]]}</th><td>{_percent(row["right"])}</td>'
+        f"<td>{_percent(row['sure'])}</td>"
+        f"<td>{_percent(row['error'])}</td><td>{'–' if row['chance'] is None else _percent(row['chance'])}</td></tr>"
+        for group in data["overview"]["groups"]
+        for row in group["rows"]
+    )
+    heads = "".join(
+        f'<th scope="col">{head}</th>' for head in ("method", "right", "sure", "calibration error", "chance alone")
+    )
+    return f'<div class="scroll no-script"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def leader(data: Mapping[str, Any], key: str) -> dict[str, Any] | None:
@@ -447,13 +626,16 @@ def _table(data: Mapping[str, Any]) -> str:
         for column in columns:
             cell = row["cells"].get(column["key"])
             text = "–" if cell is None else _metric_text(column, cell["value"])
-            if cell is not None and cell.get("low") is not None:
+            if cell is not None and cell.get("std") is not None:
+                scale = 100 if column.get("percent") else 1
+                text += f'<span class="note">± {scale * from_number(cell["std"]):.{1 if scale > 1 else 3}f}</span>'
+            elif cell is not None and cell.get("low") is not None:
                 low, high = (_metric_text(column, cell[end]) for end in ("low", "high"))
                 text += f'<span class="note">{low} to {high}</span>'
             if cell is not None and cell.get("best"):
                 text = f"<strong>{text}</strong>"
-            elif cell is not None and cell.get("tie"):
-                text += " ≈"
+            elif cell is not None and _is_worse(cell):
+                text += " ○"
             compared = None if cell is None else against(cell)
             if compared is not None and compared["proved"]:
                 text += " ▴" if (compared["value"] > 0) == column.get("larger_is_better") else " ▾"
@@ -473,22 +655,62 @@ def _table(data: Mapping[str, Any]) -> str:
     )
 
 
+def _is_worse(cell: Mapping[str, Any]) -> bool:
+    """Whether a method is worse than the best beyond chance."""
+    return not cell.get("tie") and not cell.get("best") and cell.get("p_value") is not None
+
+
 def _of_similarity(data: Mapping[str, Any]) -> str:
-    odd = data["oddities"]
-    headline = "No row looks wrong" if not odd else f"{_count(len(odd), 'row')} to look at"
-    lines = "".join(f"<li>{_sentence(oddity['words'], 400)}</li>" for oddity in odd[:WORST])
-    more = f'<p class="note">{len(odd) - WORST:,} more are below.</p>' if len(odd) > WORST else ""
-    return (
-        f'<section class="hero" id="answers" aria-labelledby="headline"><h1 id="headline">{headline}</h1>'
-        f'<p class="lead">How alike the classes are: {_text(data["source"] or "a similarity")}.</p>'
-        f"{f'<ul>{lines}</ul>' if lines else ''}{more}</section>"
+    odd, names = data["oddities"], data["class_names"]
+    pairs = [(_name(names[int(a)], 40), _name(names[int(b)], 40), share) for a, b, share in data["closest"]]
+    headline = f"Most alike: {pairs[0][0]} and {pairs[0][1]}" if pairs else "Class similarity"
+    items = "".join(f"<li>{a} and {b} <span class='note'>{_percent(share)}</span></li>" for a, b, share in pairs)
+    look = (
+        f'{_count(len(odd), "row")} of {len(names):,} may be worth <a href="#odd">a look</a>: rows that stand alone, '
+        "or that other sources see otherwise. Most such rows are right."
+        if odd
+        else "No row looks wrong."
     )
+    return (
+        '<section class="hero" id="answers" aria-labelledby="headline">'
+        f'<h1 id="headline" class="calm-title">{headline}</h1>'
+        f'<p class="lead">How alike the classes are: {_text(data["source"] or "a similarity")}. {look}</p>'
+        f'<p class="note">The most similar pairs, by the mean share of both directions:</p><ol>{items}</ol></section>'
+    )
+
+
+def _of_results(data: Mapping[str, Any]) -> str:
+    """What was found, in a sentence; the table for browsers without JavaScript."""
+    heads = "".join(f'<th scope="col">{_text(column["title"])}</th>' for column in data["columns"])
+    rows = "".join(
+        f'<tr><th scope="row">{_name(row["name"], 60)}</th>'
+        + "".join(f"<td>{_plain_cell(column, row)}</td>" for column in data["columns"])
+        + f"<td>{MARKS.get(row['mark'], '')}</td></tr>"
+        for row in data["rows"]
+    )
+    return (
+        '<section class="hero" id="answers" aria-labelledby="headline">'
+        f'<h1 id="headline" class="calm-title {data["tone"]}">{_text(data["headline"])}</h1>'
+        f'<p class="lead wide">{_sentence(data["detail"], 900)}</p>'
+        '<div class="scroll no-script"><table><thead><tr><td></td>'
+        f"{heads}<td></td></tr></thead><tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+MARKS = {"best": "★ best", "worse": "○ worse", "kept": "✓ kept", "broken": "✗ broken"}
+
+
+def _plain_cell(column: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    cell = row["cells"].get(column["key"])
+    percent = row["limit"]["percent"] if "limit" in row else column.get("percent", False)
+    return "–" if cell is None else _metric_text({**column, "percent": percent}, cell["value"])
 
 
 FIRST_SCREENS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "model": _of_model,
     "comparison": _of_comparison,
     "similarity": _of_similarity,
+    "results": _of_results,
 }
 """The function that draws the first screen without JavaScript, by kind of page; a new kind adds its own"""
 
@@ -528,7 +750,7 @@ def _count(n: int, what: str) -> str:
 
 def _percent(value: Any) -> str:
     share = 100 * from_number(value)
-    return f"{share:.1f}\u202f%" if abs(share) >= 9.95 or share == 0 else f"{share:.2f}\u202f%"
+    return f"{share:.1f}\u202f%" if abs(share) >= 9.95 else f"{share:.2f}\u202f%" if share else "0\u202f%"
 
 
 def _number_pair(before: Any, then: Any) -> str:

@@ -3,12 +3,12 @@
 const KINDS = { dominated: "one neighbour dominates", alone: "unlike all others", disagreement: "sources disagree" };
 
 function inspectorPage() {
-  const first = data.oddities.length ? data.oddities[0].k : data.similarity.order[0];
+  const first = data.closest.length ? data.closest[0][0] : data.similarity.order[0];
   drawPage(
     "similarity",
     [
-      { id: "odd", link: "What looks wrong", make: oddSection },
       { id: "similarity", link: "Similarity", make: () => similaritySection(data.similarity, first) },
+      { id: "odd", link: "To look at", make: oddSection },
       { id: "groups", link: "Groups", when: () => data.merges.length, make: groupsSection },
       { id: "classes", link: "Classes", make: rowsSection },
     ],
@@ -58,7 +58,7 @@ function groupsSection() {
   // Each group: its classes, in the order of the drawing.
   const groups = data.merges.reduce((all, [first, second]) => [...all, [first, second].flatMap((node) => (node < k ? [node] : all[node - k]))], []);
   const drawn = chart((width) => {
-    const names = width < 560 ? 110 : 200, wide = Math.min(640, width - names - 12), height = k * line + 4;
+    const names = width < 560 ? 110 : 200, wide = Math.min(640, width - names - 24), bottom = k * line + 4, height = bottom + 34;
     const at = new Map(order.map((own, row) => [own, { y: (row + 0.5) * line, x: 0 }]));
     const marked = svg("circle", { class: "ring", r: 5, cx: -20, cy: -20 });
     const paths = data.merges.map(([first, second, high], i) => {
@@ -68,6 +68,11 @@ function groupsSection() {
     });
     const texts = order.map((own, row) => svg("text", { x: names - 6, y: (row + 0.5) * line + 4, "text-anchor": "end" }, isolated(className(own), Math.floor(names / 7))));
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Dendrogram of ${k} classes. Arrow keys go through the groups.` }, paths, texts, marked);
+    root.append(
+      svg("line", { class: "axis", x1: names, x2: names + wide, y1: bottom, y2: bottom }),
+      ...niceTicks(0, top, 4).map((v) => svg("text", { x: names + (wide * v) / top, y: bottom + 14, "text-anchor": "middle" }, fixed(v, top < 2 ? 1 : 0))),
+      svg("text", { class: "title", x: names + wide / 2, y: bottom + 29, "text-anchor": "middle" }, "less similar →"),
+    );
     const places = data.merges.map((_, i) => ({ x: names + at.get(k + i).x, y: at.get(k + i).y }));
     const tip = inspect(root, {
       count: () => places.length,
@@ -99,7 +104,7 @@ function groupsSection() {
 
 function rowsSection() {
   const make = () => table(
-    "Classes",
+    "Entropy of each class",
     ["class", "entropy", "spread over", "equivalent ε"],
     data.rows.map((row, own) => [
       el("button", { type: "button", class: "link listed", click: () => choose({ own }) }, named(className(own), 40)),

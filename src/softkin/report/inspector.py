@@ -50,12 +50,25 @@ def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | N
         "similarity": {**content, "order": seen.order, "as_it_is": beta is None},
         "merges": [list(merge) for merge in seen.merges] if len(seen.class_names) <= DRAWN else [],
         "oddities": [{"kind": oddity.kind, "k": oddity.k, "words": oddity.words} for oddity in seen.oddities],
+        "closest": _closest(seen),
         "rows": [
             {key: row[key] for key in ("entropy", "effective_classes", "uniform_epsilon_entropy")} for row in rows
         ],
         "uniform_epsilon": rows[0]["uniform_epsilon"],
         "fixes": dict(seen.about.get("fixes", {})),
     }
+
+
+CLOSEST = 5
+
+
+def _closest(seen: "Inspection") -> list[list[float]]:
+    """The pairs of classes with the largest mean similarity of both directions."""
+    values = seen.values.double()
+    both = ((values + values.T) / 2).triu(diagonal=1)
+    top = both.flatten().topk(min(CLOSEST, len(values) * (len(values) - 1) // 2))
+    places = (divmod(place, len(values)) for place in top.indices.tolist())
+    return [[float(a), float(b), round(value, 6)] for (a, b), value in zip(places, top.values.tolist(), strict=True)]
 
 
 def picture(seen: "Inspection") -> bytes:
@@ -91,7 +104,7 @@ def _drawn(seen: "Inspection") -> "Figure":
     high = float(np.nanmax(shown))
     low = max(float(np.nanmin(shown)), high * 1e-4)
     norm = LogNorm(low, high) if high > low > 0 else None
-    image = right.imshow(np.maximum(shown, low), norm=norm, cmap="viridis", aspect="auto", interpolation="nearest")
+    image = right.imshow(np.maximum(shown, low), norm=norm, cmap="Blues", aspect="auto", interpolation="nearest")
     if legible:
         # No mathtext: a name may hold dollar signs.
         names = [_short(seen.class_names[j]).replace("$", r"\$") for j in seen.order]
@@ -101,7 +114,7 @@ def _drawn(seen: "Inspection") -> "Figure":
         right.set_xticks([])
         right.set_yticks([])
     right.set_title("similarity of each class (line) to the others", fontsize=9)
-    figure.colorbar(image, ax=right, fraction=0.03, pad=0.01)
+    figure.colorbar(image, ax=right, fraction=0.03, pad=0.01, label="share of the similarity of a line")
     return figure
 
 

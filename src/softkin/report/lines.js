@@ -8,6 +8,7 @@ function lineChart(width, height, lines, options) {
   for (const line of lines) {
     if (!line.points.length) continue;
     f.root.append(svg("path", { class: line.ghost ? "line ghost" : `line m${series(line.place).colour} ${line.faded ? "faded" : ""}`, "stroke-dasharray": line.faded || line.ghost ? null : series(line.place).dash, d: line.steps ? steps(line.points, f) : path(line.points.map(([x, y]) => [f.X(x), f.Y(y)])), "data-method": line.method }));
+    if (line.bands) f.root.append(...line.points.map(([x], i) => svg("line", { class: `band-line m${series(line.place).colour}`, x1: f.X(x), x2: f.X(x), y1: f.Y(line.bands[i][0]), y2: f.Y(line.bands[i][1]) })));
     if (line.rings) f.root.append(...line.points.filter((_, i) => line.rings[i]).map(([x, y]) => svg("circle", { class: "ring chosen", cx: f.X(x), cy: f.Y(y), r: 8 })));
     // A path of one point draws nothing, such as that of a network which was validated after its last epoch only.
     if (line.markers || (line.points.length === 1 && !line.ghost && !line.faded)) f.root.append(...line.points.map(([x, y]) => marker(line.place, f.X(x), f.Y(y), 3)));

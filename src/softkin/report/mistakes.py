@@ -142,5 +142,9 @@ def thumbnail(image: NDArray[np.uint8]) -> str:
 
 
 def display_names(names: Sequence[str] | None, num_classes: int) -> list[str]:
-    """The names of the classes, or their numbers."""
-    return [str(k) for k in range(num_classes)] if names is None else checks.class_names(names, num_classes=num_classes)
+    """The names of the classes, or "class 7" where they have none: a bare number reads as a count."""
+    return (
+        [f"class {k}" for k in range(num_classes)]
+        if names is None
+        else checks.class_names(names, num_classes=num_classes)
+    )

@@ -98,11 +98,12 @@ function metricCard(metric) {
     track.append(zero);
   }
   const brief = (v) => (metric.percent ? `${metric.signed && v > 0 ? "+" : ""}${signed(String(Number((100 * v).toPrecision(3))))}${metric.signed ? "" : `${THIN}%`}` : signed(String(v)));
-  const axis = el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, brief(low)), metric.signed ? el("span", {}, "0") : null, el("span", {}, brief(high)));
+  const axis = el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, brief(low)), metric.signed ? el("span", {}, "0") : null, el("span", {}, exists(metric.at_most) && high < metric.at_most ? `${brief(high)} (of ${brief(metric.at_most)})` : brief(high)));
   const show = (v) => {
     const m = v.metrics[key];
     number.show(m.value, text(m.value));
-    interval.textContent = exists(m.low) ? `${text(m.low)} to ${text(m.high)}` : "";
+    const within = metric.percent && m.when_calibrated && exists(m.low) && Number(m.low) === 0; // chance alone may show it
+    interval.textContent = !exists(m.low) ? "" : within ? `at most ${text(m.high)}; may be chance alone` : `${text(m.low)} to ${text(m.high)}`;
     note.textContent = [about, m.when_calibrated ? `if calibrated, chance alone would show ${share(m.when_calibrated.value)}` : "", m.caveat || ""].filter(Boolean).join("; ");
     dot.style.left = at(m.value);
     if (exists(m.low)) span(range, m.low, m.high);
@@ -141,6 +142,8 @@ function reliabilitySection() {
         ? showSamples(`Answers given with ${binName(b)}`, rowsWhere((answer, label, code) => binOf(code, state.bins) === b.bin))
         : showSamples(`Samples with a score of ${binName(b)}`, rowsScoring(b.bin, state.bins), b.low < 0.2 ? `Only the ${decodedRows().most} best classes of each sample are searched.` : null);
     const drawn = chart((width) => reliabilityChart(width, live.bins, live.bands, scope, `Reliability of ${WORDS[scope].title.toLowerCase()}, ${state.bins} bins, ECE ${percent(errorOf(live.bins, samples), 2)}. Arrow keys go through the bins, Enter lists the samples.`, list));
+    drawn.legend = () => legendKeys();
+    drawn.heading = () => `${WORDS[scope].title}, ${variant().name.toLowerCase()}: ECE ${share(errorOf(live.bins, samples))}, ${state.bins} bins`;
     const node = figureOf({
       title: WORDS[scope].title,
       note: WORDS[scope].note,
@@ -153,7 +156,7 @@ function reliabilitySection() {
       live.bins = binsOf(cells, state.bins);
       live.bands = cells.bands[state.bins];
       const error = errorOf(live.bins, samples);
-      number.show(error, percent(error, 2));
+      number.show(error, share(error));
       drawn.redraw();
       node.refresh();
     });
@@ -170,17 +173,17 @@ function reliabilitySection() {
 
 const binName = (b) => `${fixed(100 * b.low, (100 * b.low) % 1 ? 1 : 0)} to ${percent(b.high, (100 * b.high) % 1 ? 1 : 0)}`;
 
-function legend() {
-  const key = (kind, text) => el("li", {}, svg("svg", { class: "key", viewBox: "0 0 22 14", width: 22, height: 14, "aria-hidden": "true" }, ...kind), text);
-  return el(
-    "ul",
-    { class: "legend" },
+// What the marks of a reliability diagram mean, as [drawing, text].
+function legendKeys() {
+  const key = (kind, text) => [svg("svg", { class: "key", viewBox: "0 0 22 14", width: 22, height: 14, "aria-hidden": "true" }, ...kind), text];
+  return [
     key([svg("rect", { class: "bar", width: 22, height: 14 })], "came true"),
     key([svg("rect", { class: "gap over", width: 22, height: 14 }), svg("line", { class: "claim", x1: 0, x2: 22, y1: 1, y2: 1 })], "claimed too much"),
     key([svg("rect", { class: "gap under", width: 22, height: 14 }), svg("line", { class: "claim", x1: 0, x2: 22, y1: 13, y2: 13 })], "claimed too little"),
     key([svg("path", { class: "whisker", d: "M11 1V13" })], `${percent(data.level, 0)} band`),
-  );
+  ];
 }
+const legend = () => el("ul", { class: "legend" }, legendKeys().map(([drawing, text]) => el("li", {}, drawing, text)));
 
 // How sure the answers are: right and wrong ones
 
@@ -265,12 +268,57 @@ function mistakesSection() {
     const mistakes = variant().mistakes;
     const high = variant().risk_coverage;
     lead.textContent = mistakes.length ? "Wrong answers, the surest first. Look here for wrong labels and for classes that cannot be told apart." : `Not one of the ${whole(high.answered[high.answered.length - 1])} answers is wrong.`;
-    grid.replaceChildren(...(state.allMistakes ? mistakes : mistakes.slice(0, few)).map((mistake) => sampleCard({ ...data.samples[mistake.row], ...mistake })));
-    more.hidden = mistakes.length <= few;
-    more.textContent = state.allMistakes ? `Show ${few}` : `Show ${mistakes.length}`;
+    // One card for each pair of truth and answer, its surest mistake first.
+    const pairs = new Map();
+    for (const mistake of mistakes) {
+      const key = `${data.samples[mistake.row].label} ${mistake.answer}`;
+      pairs.set(key, [...(pairs.get(key) || []), mistake]);
+    }
+    const groups = [...pairs.values()];
+    grid.replaceChildren(...(state.allMistakes ? groups : groups.slice(0, few)).map(([first, ...others]) => {
+      const node = sampleCard({ ...data.samples[first.row], ...first }), { label } = data.samples[first.row];
+      if (others.length) node.append(el("p", { class: "note" }, haveRows() ? el("button", { type: "button", class: "link listed", click: () => showPair(label, first.answer) }, `and ${others.length} more of the surest like it`) : `and ${others.length} more like it`));
+      return node;
+    }));
+    more.hidden = groups.length <= few;
+    more.textContent = state.allMistakes ? `Show ${few}` : `Show ${groups.length}`;
   });
   return section("mistakes", "Surest mistakes", lead, grid, more);
 }
+
+// The pairs of classes that are confused most, with a few of their samples
+
+const MOST_PAIRS = 5;
+
+function confusedSection() {
+  const list = el("ol", { class: "confused" });
+  watch(["variant"], () => {
+    const counts = new Map();
+    rowsWhere((answer, label) => {
+      if (answer !== label) counts.set(label * data.num_classes + answer, (counts.get(label * data.num_classes + answer) || 0) + 1);
+      return false;
+    });
+    const most = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_PAIRS);
+    list.replaceChildren(
+      ...most.map(([pair, count]) => {
+        const label = Math.floor(pair / data.num_classes), answer = pair % data.num_classes;
+        const rows = rowsWhere((given, truth) => truth === label && given === answer);
+        const shown = rows.filter((row) => data.samples[row] && data.samples[row].image).slice(0, 4);
+        const text = rows.map((row) => data.samples[row] && data.samples[row].text).find(Boolean);
+        return el(
+          "li",
+          { class: "card", "data-pair": `${label} ${answer}` },
+          el("p", {}, el("strong", {}, named(className(label), 40)), " answered as ", el("strong", { class: "over-text" }, named(className(answer), 40))),
+          el("p", { class: "note" }, el("button", { type: "button", class: "link listed", click: () => showPair(label, answer) }, `${whole(count)} of ${whole(data.class_sizes[label])} samples`), `, and ${whole(counts.get(answer * data.num_classes + label) || 0)} the other way`),
+          shown.length ? el("div", { class: "minis" }, shown.map((row) => picture({ ...data.samples[row], id: sampleOf(row).id }, 48))) : null,
+          text && !shown.length ? el("blockquote", { dir: "auto" }, cut(text, 140)) : null,
+        );
+      }),
+    );
+  });
+  return section("confused", "Most confused classes", list);
+}
+addSection("model", { id: "confused", link: "Confused", after: "classes", when: () => haveRows() && data.num_classes > 2 && !data.pairs && data.variants[0].mistakes.length > 2, make: confusedSection });
 
 // What calibrators would do
 

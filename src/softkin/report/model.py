@@ -25,10 +25,20 @@ from softkin.metrics import binning, catalogue
 from softkin.metrics.catalogue import METRICS, Metric
 from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure, measured, statistics
 from softkin.metrics.resampling import all_compared
-from softkin.metrics.scopes import Claims
+from softkin.metrics.scopes import Claims, Pool
 from softkin.predictions import Predictions
-from softkin.report import curves, data, decisions, matrix, mistakes, sample_rows
-from softkin.report.data import About, Abstention, ClassesOfModel, ModelPage, RiskCoverage, Variant
+from softkin.report import curves, data, decisions, matrix, mistakes, positive, sample_rows
+from softkin.report.data import (
+    About,
+    Abstention,
+    Binary,
+    ClassesOfModel,
+    ModelPage,
+    Positive,
+    RiskCoverage,
+    UnknownSeen,
+    Variant,
+)
 
 CLASS_BINS = 15
 MOST_POINTS = 400  # of the risk–coverage curve: more than it has pixels
@@ -58,6 +68,8 @@ def build(
     seed: int = 0,
     progress: bool | None = None,
     evaluated: Evaluation | None = None,
+    population: int | None = None,
+    distances_source: str | None = None,
 ) -> ModelPage:
     """Everything that the page of one model shows; docs/report.md describes each field.
 
@@ -89,6 +101,9 @@ def build(
         progress: Whether to show a bar; by default on a terminal, for work longer than a second.
         evaluated: The result of ``evaluation.evaluate`` for these predictions and settings, if the caller has it
             already. The page shows its numbers.
+        population: How many samples there are, if these are some of them, drawn at random; ``evaluated`` is then that
+            of all.
+        distances_source: Where the distances come from, in a few words.
 
     Returns:
         Plain data (dictionaries, lists, texts, numbers), which ``report.write`` turns into the page.
@@ -97,7 +112,8 @@ def build(
     settings = Settings(checks.count(n_bins, "n_bins"), checks.level(confidence), resamples, seed)
     if evaluated is None:
         evaluated = in_memory.evaluated(predictions, settings)
-    check_evaluated(evaluated, predictions, settings)
+    if population is None:
+        check_evaluated(evaluated, predictions, settings)
     if predictions.votes is not None or predictions.weights is not None:
         raise ValueError("a page has no room for votes and weights yet; `evaluate` without --report measures them.")
     p, k = predictions.probabilities, predictions.num_classes
@@ -115,7 +131,9 @@ def build(
     words = None if texts is None else mistakes.checked_texts(texts, len(p))
     alike = None
     if distances is not None:
-        alike = matrix.encoded(distances, num_classes=k, source=None, alpha=alpha, beta=beta, asymmetric=asymmetric)
+        alike = matrix.encoded(
+            distances, num_classes=k, source=distances_source, alpha=alpha, beta=beta, asymmetric=asymmetric
+        )
         alike["mistakes"] = matrix.near_mistakes(distances, p, y)
     target = suited_target(p, y) if abstain is None else abstain
     tried, calibrated = _calibrated(predictions, candidates, n_bins, seed, progress)
@@ -128,7 +146,13 @@ def build(
         _variant(about, each, own, settings, target, abstain_confidence, shown_as, y)
         for about, each, own, shown_as in zip(abouts, claims, measured, shown_rows, strict=True)
     ]
+    decided = (
+        None
+        if predictions.are_pairs
+        else decisions.build(predictions, distances=distances, confidence=settings.level, seed=seed)
+    )
     shown = [mistake["row"] for variant in variants for mistake in variant["mistakes"]]
+    shown += [] if decided is None else decided["samples"]
     shown += [int(row) for variant in variants for lines in variant["classes"]["mistakes"] for row, _ in lines]
     if pictures is not None or words is not None:  # all others while the budget lasts, wrong answers first
         shown += (p.argmax(dim=1) == y).to(torch.int8).argsort(stable=True).tolist()
@@ -152,6 +176,7 @@ def build(
         "abstain": {"target": target, "confidence": abstain_confidence, "asked": abstain is not None},
         "class_bins": CLASS_BINS,
         "pairs": predictions.are_pairs,
+        "binary": _binary(variants[0], predictions, names),
         "metrics": [METRICS[key].described() for key in measured[0]["metrics"]],
         "variants": variants,
         "calibrators": tried,
@@ -159,10 +184,10 @@ def build(
         "rows": sample_rows.encoded(shown_rows, y, predictions.sample_ids),
         "similarity": alike,
         "out_of_distribution": [detection.out_of_distribution(predictions, each) for each in unknown],
+        "unknown": [_seen(each, variants[0]) for each in unknown],
+        "sampled": None if population is None else {"rows": len(p), "of": population},
         "mutual_information": evaluated.get("mutual_information"),
-        "decisions": None
-        if predictions.are_pairs
-        else decisions.build(predictions, distances=distances, confidence=settings.level, seed=seed),
+        "decisions": decided,
     }
 
 
@@ -202,6 +227,8 @@ def suited_target(p: Tensor, y: Tensor) -> float | None:
     return next((rate for rate in ROUND_RATES if rate <= wrong / 2), None)
 
 
+AIMS = (0.1, 0.05, 0.02, 0.01)
+"""The error rates whose certified thresholds the page offers"""
 ROUND_RATES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
@@ -269,12 +296,16 @@ def _variant(
     answers = claims.pool("prediction")
     outputs = answers if claims.are_pairs else claims.pool("output")
     certified: Abstention | None = None
-    rule = None
+    scores, hits = answers.scores, answers.is_hit[:, 0]
+    selections = {
+        rate: select(scores, hits, risk=rate, confidence=abstain_confidence)
+        for rate in (*AIMS, *(() if target is None else (target,)))
+    }
+    rules: dict[float, Any] = {
+        rate: None if found.chosen is None else asdict(found.chosen) for rate, found in selections.items()
+    }
     if target is not None:
-        selection = select(answers.scores, answers.is_hit[:, 0], risk=target, confidence=abstain_confidence)
-        rule = selection.chosen
-        held: Any = None if rule is None else asdict(rule)
-        certified = {"rule": held, "text": str(selection)}
+        certified = {"rule": rules[target], "text": str(selections[target])}
     n_bins, level, seed = settings.n_bins, settings.level, settings.seed
     return {
         **about,
@@ -282,12 +313,47 @@ def _variant(
         "prediction": curves.with_bins(answers, curves.of_pool(answers), n_bins, level, seed=seed),
         "output": curves.with_bins(outputs, curves.of_pool(outputs), n_bins, level, seed=seed),
         "risk_coverage": risk_coverage(
-            answers.scores, answers.is_hit[:, 0], keep=() if rule is None else (rule.answered,)
+            scores, hits, keep=[rule["answered"] for rule in rules.values() if rule is not None]
         ),
         "abstention": certified,
+        "certified": [{"target": rate, "rule": rules[rate]} for rate in AIMS],
+        "positive": _positive(claims, settings, abstain_confidence),
         "classes": _classes(p, y),
         "mistakes": mistakes.most_confident(p, y),
     }
+
+
+def _seen(unknown: Predictions, raw: Variant) -> UnknownSeen:
+    """How sure the model is of samples of none of its classes, and how many it would answer."""
+    winning = unknown.probabilities.amax(dim=1).to(torch.float64)
+    counts = curves.of_pool(Pool(winning, torch.empty(0, dtype=torch.int64), len(winning), 1))["count"]
+    rule = raw["abstention"]["rule"] if raw["abstention"] is not None else None
+    answered = None if rule is None else int((winning >= rule["threshold"]).sum())
+    return {"name": unknown.name or "unknown samples", "num_samples": len(unknown), "count": counts,
+            "answered": answered}  # fmt: skip
+
+
+def _positive(claims: Claims, settings: Settings, confidence: float) -> Positive | None:
+    """The view of the positive class, for two classes and for pairs."""
+    if claims.are_pairs:
+        return positive.build(claims, settings, confidence)
+    if claims.num_classes != 2:
+        return None
+    return positive.build(positive.claims_of(claims.probabilities, claims.labels), settings, confidence)
+
+
+def _binary(raw: Variant, predictions: Predictions, names: Sequence[str]) -> Binary | None:
+    if raw["positive"] is None:
+        return None
+    negative, true = ("wrong", "right") if predictions.are_pairs else map(_class, names)
+    words = positive.in_words(raw["positive"], true, len(predictions))
+    count = int((predictions.known_labels == 1).sum())
+    return {"positive": true, "negative": negative, "positives": count, **words}
+
+
+def _class(name: str) -> str:
+    """A class in a sentence: a number alone would read as one of the counts."""
+    return f"class {name}" if re.fullmatch(r"[-+]?\d+(\.\d+)?", name) else name
 
 
 def shown_metrics(num_classes: int | None = None) -> list[Metric]:

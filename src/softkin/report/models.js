@@ -121,11 +121,11 @@ function winsSection() {
     const order = size.map((_, k) => k).sort((a, b) => Number(beyond[b]) - Number(beyond[a]) || spread(b) - spread(a));
     const rows = (state.winsAll ? order : order.slice(0, 12)).map((k) => [
       named(className(k), 40),
+      best[k] === null ? "level" : el("span", {}, shortly(keys[best[k]]), beyond[k] ? "" : el("span", { class: "note" }, " (may be chance)")),
       numeric(size[k], whole(size[k])),
       ...shown.map((key) => numeric(rate(key, k), el("span", { class: best[k] === place(key) ? "best" : null }, percent(rate(key, k))))),
-      best[k] === null ? "level" : el("span", {}, shortly(keys[best[k]]), beyond[k] ? "" : el("span", { class: "note" }, " (may be chance)")),
     ]);
-    holder.replaceChildren(el("div", { class: "card flush" }, table("Share of each class’s samples that are found", ["class", "samples", ...shown.map(shortly), "best model"], rows)));
+    holder.replaceChildren(el("div", { class: "card flush" }, table("Share of each class’s samples that are found", ["class", "best model", "samples", ...shown.map(shortly)], rows)));
     more.hidden = size.length <= 12;
     more.textContent = state.winsAll ? "Show 12" : `Show all ${whole(size.length)}`;
   });
@@ -151,7 +151,7 @@ function agreementSection() {
     data.methods.forEach((m, i) => {
       group.append(
         svg("text", { class: "tick", x: left - 7, y: top + (i + 0.5) * cell + 4, "text-anchor": "end" }, isolated(shortName(m.key), Math.floor(left / 7.8))),
-        svg("text", { class: "tick", transform: `translate(${left + (i + 0.5) * cell + 4} ${top + side + 8}) rotate(-90)`, "text-anchor": "end" }, isolated(shortName(m.key), width < 560 ? 13 : 20)),
+        svg("text", { class: "tick", transform: `translate(${left + (i + 0.5) * cell + 4} ${top + side + 8}) rotate(-90)`, "text-anchor": "end" }, isolated(shortName(m.key), width < 560 ? 11 : 17)),
       );
     });
     root.append(group);

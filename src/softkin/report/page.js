@@ -160,7 +160,7 @@ function table(caption, head, rows, attributes) {
       "table",
       attributes,
       el("caption", {}, caption),
-      el("thead", {}, el("tr", {}, head.map((text) => el("th", { scope: "col" }, text)))),
+      el("thead", {}, el("tr", {}, head.map((text) => (text === "" ? el("td") : el("th", { scope: "col" }, text))))),
       el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((cell, place) => el(place ? "td" : "th", place ? {} : { scope: "row" }, cell))))),
     ),
   );
@@ -251,7 +251,9 @@ function drawPage(kind, own, notes) {
   document.querySelectorAll(".no-script, noscript").forEach((node) => node.remove());
   document.getElementById("foot").append(...notes.map((note) => el("p", {}, note)), el("p", {}, `Made with softkin ${data.softkin}. This file is complete and makes no network requests.`));
   copyButtons();
-  UNMADE.push(...all.map(({ make }) => () => document.getElementById("main").append(...[make()].filter(Boolean))));
+  // A section `within` another stays inside its frame, so that a bar which controls several sticks to the screen there only.
+  const home = (within) => (within && document.getElementById(`${within}-frame`)) || document.getElementById("main");
+  UNMADE.push(...all.map(({ make, within }) => () => home(within).append(...[make()].filter(Boolean))));
   UNMADE.splice(0, AT_ONCE).forEach((make) => make());
 }
 

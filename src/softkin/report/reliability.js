@@ -30,6 +30,7 @@ const errorOf = (bins, samples) => bins.reduce((sum, b) => sum + Math.abs(b.scor
 
 const WORDS = {
   prediction: { title: "The prediction", what: "answers", x: "confidence of the answer", y: "share that is right", note: "The winning class of each sample." },
+  class: { title: "The score of this class", what: "scores", x: "score of this class", y: "share that is this class", note: "" },
   output: { title: "The output", what: "scores", x: "score of any class", y: "share that is the true class", note: "Every class of every sample; summed per sample." },
 };
 

@@ -27,10 +27,13 @@ SCRIPTS = (
     "unknown.js",
     "decisions.js",
     "lines.js",
+    "positive.js",
     "table.js",
     "sweep.js",
     "models.js",
+    "overview.js",
     "comparison.js",
+    "results.js",
     "inspector.js",
     "start.js",
 )

@@ -136,7 +136,7 @@ function sampleCard(sample) {
   const bars = sample.best.slice(0, 3).map(([k, p]) => {
     const fill = el("span", { class: k === sample.label ? "fill own" : k === sample.answer ? "fill wrong" : "fill" });
     fill.style.width = `${100 * p}%`;
-    return el("div", { class: "barline small" }, el("span", { class: "who" }, named(className(k), 22)), el("span", { class: "track" }, fill), el("span", { class: "num" }, percent(p)));
+    return el("div", { class: "barline small" }, el("span", { class: "who", dir: "auto" }, named(className(k), 22)), el("span", { class: "track" }, fill), el("span", { class: "num" }, percent(p)));
   });
   const truth = sample.best.find(([k]) => k === sample.label);
   const score = exists(sample.truth) ? sample.truth : truth ? truth[1] : null;

@@ -36,6 +36,38 @@ function standalone(root) {
   return copy;
 }
 
+// A drawing as a file shows it: with title, the page's name, and a legend of [drawing of 30 by 14, text].
+function titled(root, title, legend = []) {
+  const { width, height } = root.viewBox.baseVal, most = Math.max(width, 320), row = 20;
+  const spots = [];
+  let x = 10, y = 62;
+  for (const [drawing, text] of legend) {
+    const wide = 46 + 7 * Math.min(40, text.length);
+    if (x > 10 && x + wide > most) [x, y] = [10, y + row];
+    spots.push([drawing, text, x, y]);
+    x += wide;
+  }
+  const above = legend.length ? y + 12 : 50;
+  const outer = svg("svg", { class: "aside", viewBox: `0 0 ${most} ${Math.ceil(height + above)}`, width: most, height: height + above });
+  const copy = root.cloneNode(true);
+  Object.entries({ x: 0, y: above, width, height }).forEach(([key, value]) => copy.setAttribute(key, String(value)));
+  outer.append(
+    svg("text", { class: "export-title", x: 10, y: 22 }, cut(title, 90)),
+    svg("text", { class: "export-name", x: 10, y: 40 }, cut(data.name, 100)),
+    ...spots.flatMap(([drawing, text, left, base]) => {
+      const key = drawing.cloneNode(true);
+      Object.entries({ x: left, y: base - 10 }).forEach(([name, value]) => key.setAttribute(name, String(value)));
+      return [key, svg("text", { x: left + 36, y: base }, cut(text, 40))];
+    }),
+    copy,
+  );
+  document.body.append(outer);
+  const alone = standalone(outer);
+  outer.remove();
+  alone.removeAttribute("class");
+  return alone;
+}
+
 const svgText = (root) => new XMLSerializer().serializeToString(root);
 
 // A PNG at twice the size, sharp on paper; the promise resolves to a Blob.
@@ -71,16 +103,61 @@ function csvOf(node) {
   return csvText(rows);
 }
 
+// A row of a table pastes as one row: cells are separated by tabs, and what stands below a number comes behind it.
+const cellWords = (cell) => {
+  const words = [];
+  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) words.push(walk.currentNode.textContent.trim());
+  return words.filter(Boolean).join(" ").replaceAll("\u202f", " ").replaceAll("\u2212", "-");
+};
+addEventListener("copy", (event) => {
+  const selection = getSelection();
+  if (!selection.rangeCount || selection.isCollapsed) return;
+  const range = selection.getRangeAt(0), from = range.commonAncestorContainer;
+  const holder = (from instanceof Element ? from : from.parentElement).closest("table, main, dialog");
+  const rows = holder ? Array.from(holder.querySelectorAll("tr")).filter((row) => selection.containsNode(row, true)) : [];
+  const touched = rows.flatMap((row) => Array.from(row.cells).filter((cell) => selection.containsNode(cell, true)));
+  const outside = holder && holder.tagName !== "TABLE" && !rows.some((row) => row.contains(range.startContainer));
+  if (touched.length < 2 || outside) return; // words of one cell, or of more than tables, are copied as they are
+  const lines = rows.map((row) => Array.from(row.cells).filter((cell) => touched.includes(cell)).map(cellWords).join("\t"));
+  event.clipboardData.setData("text/plain", lines.join("\n"));
+  event.preventDefault();
+});
+
+// A button that copies a whole table, for spreadsheets.
+function copyTable(node) {
+  const button = el("button", { type: "button", class: "take", "data-key": "copy-table", "aria-label": "Copy the table for a spreadsheet" }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(Array.from(node.querySelectorAll("tr"), (row) => Array.from(row.cells, cellWords).join("\t")).join("\n"));
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(node); // a page opened from a file may have no clipboard
+      button.textContent = "Selected";
+    }
+  });
+  return button;
+}
+
 // A chart with its title, note, table and buttons to save it. `drawn` is from chart(); `rows` builds the table.
 function figureOf({ title, note = null, drawn, rows, before = null, after = null, heading = "h3" }) {
   const numbers = asTable("As a table", rows);
-  const root = () => drawn.picture ? drawn.picture() : drawn.querySelector("svg");
+  const root = () => {
+    const picture = drawn.picture ? drawn.picture() : drawn.querySelector("svg");
+    return picture && titled(picture, drawn.heading ? drawn.heading() : title, drawn.legend ? drawn.legend() : []);
+  };
   const button = (text, label, run) => el("button", { type: "button", class: "take", "aria-label": `${text}: save ${title} as ${label}`, "data-take": text.toLowerCase(), click: run }, text);
   const tools = el(
     "span",
     { class: "takes" },
-    button("SVG", "a drawing (SVG)", () => root() && download(fileName(title, "svg"), svgText(standalone(root())), "image/svg+xml")),
-    button("PNG", "a picture (PNG)", async () => root() && download(fileName(title, "png"), await pngOf(standalone(root())), "image/png")),
+    button("SVG", "a drawing (SVG)", () => {
+      const picture = root();
+      if (picture) download(fileName(title, "svg"), svgText(picture), "image/svg+xml");
+    }),
+    button("PNG", "a picture (PNG)", async () => {
+      const picture = root();
+      if (picture) download(fileName(title, "png"), await pngOf(picture), "image/png");
+    }),
     button("CSV", "a table (CSV)", () => download(fileName(title, "csv"), csvOf(rows()), "text/csv")),
   );
   const node = el(

@@ -8,9 +8,11 @@ import base64
 import hashlib
 import html
 import json
+import re
 import threading
 import urllib.parse
 from collections.abc import Callable
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
@@ -24,9 +26,11 @@ ADDRESS = "127.0.0.1"  # loopback only; there is no option for another address
 DEEP = 3  # levels of subfolders that are served
 SECONDS = 30.0  # minimum between two updates of a running study's page
 
-FRAME = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+VIEW = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+FRAME = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>{view}
 <style>{style}</style></head>
-<body><iframe title="{title}" src="{source}" sandbox="{sandbox}"></iframe><p role="status" id="said"></p>
+<body class="framed"><nav><a href="/">All pages</a></nav>
+<iframe title="{title}" data-page="{source}" sandbox="{sandbox}"></iframe><p role="status" id="said"></p>
 <script>{script}</script></body></html>"""
 STYLE = resources.files(__package__).joinpath("serve.css").read_text(encoding="utf-8")
 SCRIPT = resources.files(__package__).joinpath("serve_frame.js").read_text(encoding="utf-8")
@@ -87,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urllib.parse.urlsplit(self.path).path.lstrip("/")
         kind, _, quoted = parts.partition("/")
         if not parts:
-            return self._html(_list(pages(self.server.folder)))
+            return self._html(_list(self.server.folder))
         name = urllib.parse.unquote(quoted)
         if kind not in ("view", "page", "stamp") or name not in pages(self.server.folder):
             return self._send(404, "text/plain", b"There is no such page.")
@@ -102,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(404, "text/plain", b"The page was just removed.")
         source = html.escape(f"/page/{urllib.parse.quote(name)}")
         return self._html(
-            FRAME.format(title=html.escape(name), source=source, style=STYLE, script=SCRIPT, sandbox=SANDBOX)
+            FRAME.format(view=VIEW, title=html.escape(name), source=source, style=STYLE, script=SCRIPT, sandbox=SANDBOX)
         )
 
     def _html(self, text: str) -> None:
@@ -132,15 +136,44 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: the frames poll once a second."""
 
 
-def _list(names: list[str]) -> str:
-    items = "".join(
-        f'<li><a href="/view/{html.escape(urllib.parse.quote(name))}">{html.escape(name)}</a></li>' for name in names
-    )
+def _list(folder: Path) -> str:
+    """The pages, the newest first: what each says, its name, and when it was written."""
+    names = pages(folder)
+    items = "".join(_item(folder, name) for name in sorted(names, key=lambda name: -_written(folder / name)))
     body = f"<ul>{items}</ul>" if names else "<p>There is no page yet. Reload to look again.</p>"
+    count = f"{len(names)} page{'' if len(names) == 1 else 's'} of {html.escape(folder.resolve().name)}"
     return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>softkin</title>'
-        f"<style>{STYLE}</style></head><body><main><h1>Pages</h1>{body}</main></body></html>"
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>softkin: {count}</title>{VIEW}'
+        f"<style>{STYLE}</style></head><body><main><h1>{count}</h1>{body}</main></body></html>"
     )
+
+
+def _item(folder: Path, name: str) -> str:
+    when = datetime.fromtimestamp(_written(folder / name), tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    said = _headline(folder / name)
+    link = f'<a href="/view/{html.escape(urllib.parse.quote(name))}">{html.escape(said or name)}</a>'
+    return f"<li>{link}<small>{html.escape(name)} · {when}</small></li>"
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # it was just removed
+        return 0.0
+
+
+HEAD = 400_000  # bytes in which a page has its headline: the style sheet and the first screen
+
+
+def _headline(path: Path) -> str:
+    """The headline of a page of ours; empty for any other file."""
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(HEAD).decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+    found = re.search(r'<h1 id="headline"[^>]*>(.{1,600}?)</h1>', start, flags=re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]*>", "", found[1])) if found else ""
 
 
 def _digest(text: str) -> str:

@@ -1,6 +1,6 @@
 // The frame around a page that `softkin report serve` shows: reload it when its file changes, and keep its state in the address.
 (() => {
-  const frame = document.querySelector("iframe"), said = document.getElementById("said"), page = frame.getAttribute("src");
+  const frame = document.querySelector("iframe"), said = document.getElementById("said"), page = frame.dataset.page; // loaded once, with the state of the address
   let stamp = null;
   frame.src = page + location.hash;
   addEventListener("message", (event) => {

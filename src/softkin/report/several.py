@@ -10,6 +10,7 @@ from torch import Tensor
 
 from softkin import evaluation
 from softkin._core import checks
+from softkin._core.names import short_names
 from softkin._io.files import from_number
 from softkin.evaluation import in_memory
 from softkin.evaluation.comparison import aligned, resamples_for
@@ -20,6 +21,7 @@ from softkin.predictions import Predictions
 from softkin.report.comparison import column_data, page, pooled
 from softkin.report.data import Agreement, CellData, ClassesOfModels, ComparisonPage, TableRow
 from softkin.report.model import check_evaluated
+from softkin.report.overview import of_models
 
 MOST = 20
 """The maximum number of models on one page, limited by distinguishable colours, dashes and markers"""
@@ -35,6 +37,7 @@ def build_models(
     seed: int = 0,
     comparisons: Sequence[Compared] | None = None,
     evaluated: Sequence[Evaluation] | None = None,
+    population: int | None = None,
 ) -> ComparisonPage:
     """Everything that the page of several models shows; docs/report.md describes each field.
 
@@ -48,6 +51,7 @@ def build_models(
         comparisons: The result of ``evaluation.compare`` for these models, if the caller has it already.
         evaluated: The result of ``evaluation.evaluate`` for each of them, with the same settings, if the caller has
             them already. The page shows their numbers.
+        population: How many samples there are, if these are some of them, drawn at random.
 
     Returns:
         Plain data for ``report.write``, of the same form as ``build_comparison``'s.
@@ -82,17 +86,24 @@ def build_models(
         measured = [row["metrics"][metric.key] for row in evaluated]
         for row, cell in zip(rows, _marked(metric, measured, pairs, keys), strict=True):
             row["cells"][metric.key] = cell
+    shorts = short_names(titles)
+    overview = of_models(keys, shorts, in_order, evaluated, pairs, n_bins=n_bins, seed=seed)
     y = first.known_labels
     answers = torch.stack([model.probabilities.argmax(dim=1) for model in in_order])
     content = {
         "name": name or f"{len(models)} models compared",
         "subject": "models",
+        "sampled": None if population is None else {"rows": len(first), "of": population},
         "notes": _notes(settings, len(models)),
         "num_samples": len(first),
         "num_classes": first.num_classes,
         "class_names": next((model.class_names for model in models if model.class_names), None),
         "methods": [{"key": key, "name": title} for key, title in zip(keys, titles, strict=True)],
-        "table": {"columns": [column_data(metric) for metric in columns], "rows": rows},
+        "overview": overview,
+        "table": {
+            "columns": [column_data(metric) for metric in columns],
+            "rows": sorted(rows, key=lambda row: from_number(row["cells"]["nll"]["value"])),
+        },
         "curves": {key: pooled([model]) for key, model in zip(keys, in_order, strict=True)},
         "verdicts": {key: row["verdict"] for key, row in zip(keys, evaluated, strict=True)},
         "pairs": pairs,
@@ -204,6 +215,6 @@ def _notes(settings: Settings, count: int) -> list[str]:
         f"Below each value is its {100 * settings.level:g} % interval from {settings.resamples:,} resamples "
         "of whole samples, and in brackets the value that a perfectly calibrated model would have with as many "
         "samples.",
-        f"Bold: best. ≈: not significantly worse than the best on the same samples ({pairs}, from "
-        f"{resamples_for(count, settings):,} resamples; Holm's rule).",
+        f"Bold: best. ○: worse than the best beyond chance on the same samples ({pairs}, from "
+        f"{resamples_for(count, settings):,} resamples; Holm's rule). After T: cross-fitted temperature scaling.",
     ]

@@ -55,7 +55,7 @@ function similaritySection(content, own, id = "similarity") {
     return kept.get(own);
   };
   const s = (own) => similarityRow(z(own), own, state.beta);
-  Object.assign(state, { alpha: content.alpha, beta: content.beta, own, window: k, order: "clustered", pair: null });
+  Object.assign(state, { alpha: content.alpha || 0.1, beta: content.beta, own, window: k, order: "clustered", pair: null });
   const orders = {
     clustered: content.order,
     named: Array.from({ length: k }, (_, j) => j).sort((a, b) => className(a).localeCompare(className(b))),
@@ -75,6 +75,7 @@ function similaritySection(content, own, id = "similarity") {
     "Class similarity",
     el("p", { class: "lead" }, "How similar the classes are, and the smooth label that each class would get. The true class keeps 1\u2212α; the others share α by similarity, and a larger β favours the most similar ones more."),
     content.source ? el("p", { class: "note" }, "Distances: ", named(content.source, 160)) : null,
+    content.alpha ? null : el("p", { class: "note" }, "The chosen α is 0, a one-hot label. The bars start at α = 0.1, to show where it would put it."),
     el(
       "div",
       { class: "pair wide-right" },
@@ -148,13 +149,16 @@ function labelBars(s, k) {
     const order = Array.from(label.keys()).filter((j) => j !== own).sort((a, b) => similar[b] - similar[a]).slice(0, most); // also for α = 0, where all labels are 0
     const scale = Math.max(...order.map((j) => label[j]), 1e-12);
     title.replaceChildren("The label of ", named(className(own), 48));
-    const line = (j, size, kind) => {
-      const fill = el("span", { class: `fill ${kind}` });
-      fill.style.width = `${100 * size}%`;
-      const who = j === own ? el("strong", {}, named(className(j), 26)) : el("button", { type: "button", class: "link", "data-focus": `label-${j}`, "data-focus-else": "label-title", click: () => choose({ own: j }) }, named(className(j), 26));
-      return el("div", { class: "barline" }, el("span", { class: "who" }, who), el("span", { class: "track" }, fill), el("span", { class: "num", "data-class": j, "data-label": label[j] }, fixed(label[j], 4)));
+    // The class itself is a number, and the bars have one scale: that of what the others share.
+    const line = (j) => {
+      const fill = el("span", { class: "fill other" });
+      fill.style.width = `${100 * (label[j] / scale)}%`;
+      const who = el("button", { type: "button", class: "link", "data-focus": `label-${j}`, "data-focus-else": "label-title", click: () => choose({ own: j }) }, named(className(j), 26));
+      return el("div", { class: "barline" }, el("span", { class: "who", dir: "auto" }, who), el("span", { class: "track" }, fill), el("span", { class: "num", "data-class": j, "data-label": label[j] }, fixed(label[j], 4)));
     };
-    bars.replaceChildren(line(own, label[own], "own"), ...order.map((j) => line(j, 0.6 * (label[j] / scale), "other")));
+    const keeps = el("p", { class: "keeps" }, named(className(own), 26), " keeps ", el("strong", { "data-class": own, "data-label": label[own] }, fixed(label[own], 2)), "; the others share ", el("strong", {}, fixed(state.alpha, 2)), ":");
+    const axis = el("div", { class: "barline axis-line", "aria-hidden": "true" }, el("span"), el("span", { class: "ends" }, el("span", {}, "0"), el("span", {}, fixed(scale, 4))), el("span"));
+    bars.replaceChildren(keeps, ...order.map(line), axis);
     const shown = order.reduce((sum, j) => sum + label[j], 0);
     const left = k - 1 - order.length;
     const others = left > 0 ? `The ${whole(left)} other classes share ${fixed(Math.max(0, state.alpha - shown), 4)}.` : "";
@@ -168,7 +172,6 @@ function labelBars(s, k) {
     slider("β", { min: 0, max: 12, step: 0.1, value: state.beta, key: "beta", change: (beta) => choose({ beta }), text: (v) => v.toFixed(1) }),
     bars,
     rest,
-    el("p", { class: "note" }, "The bar of the class itself is to scale. The other bars are enlarged by one common factor, so that they can be compared."),
     numbers,
   ];
 }
@@ -316,9 +319,6 @@ function heatMap(orders, s) {
     };
     const root = svg("svg", { viewBox: `0 0 ${left + side} ${top + side}`, width: left + side, height: top + side });
     root.append(svg("image", { href: canvas.toDataURL(), x: left, y: top, width: side, height: side, "image-rendering": "pixelated", preserveAspectRatio: "none" }), part(lines, 0, top), part(columns, left, 0));
-    root.classList.add("aside"); // the style sheet must apply while it is copied
-    holder.append(root);
-    requestAnimationFrame(() => root.remove());
     return root;
   };
   return { node: holder, legend, shown: () => shown };

@@ -1,10 +1,12 @@
 // Draw the page, restore the state in the address, prepare for printing, and mark when the page is interactive.
 
 function followAddress() {
+  seenHash = location.hash;
   if (location.hash.length < 2) return;
   makeAll();
   readAddress();
-  if (!location.hash.includes("=")) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+  const section = location.hash.slice(1).split("&")[0];
+  if (!section.includes("=")) document.getElementById(decodeURIComponent(section))?.scrollIntoView();
 }
 
 PAGES[data.kind]();

@@ -16,10 +16,11 @@ from softkin.lab import study
 from softkin.lab.study import Result, StudyFolder, Table
 from softkin.lab.study.advice import values_in_words
 from softkin.lab.study.columns import title
+from softkin.lab.study.tabulation import Row, seconds_of_networks
 from softkin.lab.training.methods import letters
 from softkin.metrics import catalogue, scopes
 from softkin.predictions import Predictions
-from softkin.report import curves, matrix, render
+from softkin.report import curves, matrix, render, study_overview
 from softkin.report.comparison import explained_by, page, pooled
 from softkin.report.data import (
     Column,
@@ -94,6 +95,14 @@ def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) 
         "source": f"{kept.data.get('source', kept.spec.data)}, {kept.data.get('rows', '')}; network {kept.spec.model}",
         "notes": _without_meanings(shown["notes"], shown["columns"]),
         "recommendation": list(shown.get("recommendation") or ()),
+        "overview": study_overview.of_rows(
+            [Row.from_dict(row) for row in shown["rows"]],
+            seconds=seconds_of_networks(folder),
+            data=kept.spec.data,
+            num_samples=len(first),
+        )
+        if shown["finished"]
+        else None,
         "seeds": list(kept.spec.seeds),
         "num_samples": len(first),
         "num_classes": first.num_classes,
@@ -127,7 +136,9 @@ def _saved_table(folder: StudyFolder, results: Sequence[Result]) -> dict[str, An
 def _without_meanings(notes: Sequence[str], columns: Sequence[Mapping[str, Any]]) -> list[str]:
     """The notes below a study's table without those that say what a column is: the page has a list of these."""
     titles = "|".join(re.escape(column["title"]) for column in columns)
-    return [note for note in notes if not re.match(rf"({titles})[,:]", note, flags=re.IGNORECASE)]
+    kept = [note for note in notes if not re.match(rf"({titles})[,:]", note, flags=re.IGNORECASE)]
+    # On the page only what is worse is marked: where most methods are level, their marks would emphasise nothing.
+    return [note.replace("≈: cannot be told from the best.", "○: worse than the best beyond chance.") for note in kept]
 
 
 def _column(saved: Mapping[str, Any]) -> Column:

@@ -56,12 +56,12 @@ function tableSection() {
             const cell = row.cells[column.key];
             if (!cell) return el("td", {}, "–");
             const [text, std, calm, between] = cellText(column, cell);
-            const mark = cell.best ? "best" : cell.tie ? "tie" : null;
+            const mark = cell.best ? "best" : null;
             return el(
               "td",
               { "data-column": column.key, "data-value": cell.value },
               el("span", { class: mark, "data-value": cell.value }, text),
-              cell.tie && !cell.best ? el("span", { class: "tie-mark", title: data.subject === "models" ? "not significantly worse than the best" : "cannot be told from the best" }, " ≈") : null,
+              !cell.tie && !cell.best && exists(cell.p_value) ? el("span", { class: "tie-mark", title: "worse than the best beyond chance" }, " ○") : null,
               againstMark(column, cell),
               std ? el("span", { class: "std" }, ` ${std}`) : null,
               between ? el("span", { class: "note" }, between) : null,
@@ -84,7 +84,7 @@ function tableSection() {
     "table",
     "All numbers",
     el("div", { class: "scroll card flush", tabindex: "0", role: "region", "aria-label": `Table of ${data.subject}` }, results),
-    el("div", { class: "under" }, save),
+    el("div", { class: "under" }, save, copyTable(results)),
     el("details", { class: "numbers", open: columns.length <= 12 }, el("summary", {}, "What the columns mean"), el("dl", { class: "meanings" }, meant.flatMap((column) => [el("dt", {}, cut(column.title, 40)), el("dd", {}, `${cut(column.explained, 400)} (${wish(column)})`)]))),
     el("ul", { class: "notes" }, data.notes.map((note) => el("li", { class: "note" }, sentence(cut(note, 600))))),
   );
@@ -133,5 +133,5 @@ function methodBar() {
     el("button", { type: "button", class: "chip", "data-key": "all-methods", click: () => show(data.methods.map((m) => m.key)) }, "All"),
     el("button", { type: "button", class: "chip", "data-key": "no-methods", click: () => show([]) }, "None"),
   );
-  return el("div", { class: "sticky" }, node);
+  return el("div", { id: "methods-frame" }, el("div", { class: "sticky" }, node));
 }

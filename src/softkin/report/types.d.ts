@@ -19,6 +19,7 @@ interface ModelPage {
   metrics: MetricData[];
   are_probabilities: boolean;
   pairs: boolean;
+  binary: Binary | null;
   class_sizes: number[];
   level: number;
   quantile: number;
@@ -32,6 +33,8 @@ interface ModelPage {
   rows: ModelRows;
   similarity: Similarity | null;
   out_of_distribution: Unknown[];
+  unknown: UnknownSeen[];
+  sampled: SampledRows | null;
   mutual_information: Disagreement | null;
   decisions: Record<string, any> | null;
 }
@@ -49,6 +52,16 @@ interface MetricData {
   at_most: number | null;
   winner: string;
   shown: ("evaluate" | "compare" | "select" | "record" | "table" | "wide" | "paper" | "card" | "page")[];
+}
+
+/** The classes of a binary model, and what its first screen says. */
+interface Binary {
+  positive: string;
+  negative: string;
+  positives: number;
+  kind: "over" | "under" | "calibrated";
+  headline: string;
+  detail: string;
 }
 
 /** The error rate that the threshold must keep. */
@@ -73,6 +86,8 @@ interface Variant {
   output: Cells;
   risk_coverage: RiskCoverage;
   abstention: Abstention | null;
+  certified: Certified[];
+  positive: Positive | null;
   classes: ClassesOfModel;
   mistakes: Mistake[];
 }
@@ -143,6 +158,24 @@ interface Rule {
   coverage: number;
   risk: number;
   bound: number;
+}
+
+/** The threshold that is certified for an error rate, if there is one. */
+interface Certified {
+  target: number;
+  rule: Rule | null;
+}
+
+/** A binary model by the probability of its positive class. */
+interface Positive {
+  cells: Cells;
+  error: MeasuredData;
+  threshold: number[];
+  alarms: number[];
+  caught: number[];
+  auroc: number | null;
+  average_precision: number | null;
+  certified: Certified[];
 }
 
 /** Class by class: the answers, the class's own reliability, its confusions and its surest mistakes. */
@@ -225,6 +258,20 @@ interface Detection {
   fpr_at_95: Plain;
 }
 
+/** Samples of none of the classes: their confidence, and how many the certified threshold would answer. */
+interface UnknownSeen {
+  name: string;
+  num_samples: number;
+  count: number[];
+  answered: number | null;
+}
+
+/** How many rows the page's charts are made from, drawn at random. */
+interface SampledRows {
+  rows: number;
+  of: number;
+}
+
 /** The mutual information of label and members: its mean, and how well each score detects wrong answers. */
 interface Disagreement {
   mean: Plain;
@@ -241,6 +288,7 @@ interface ComparisonPage {
   num_classes: number;
   class_names: string[];
   kind: "comparison";
+  sampled: SampledRows | null;
   subject: "methods" | "models";
   num_samples: number;
   bins: number[];
@@ -249,6 +297,7 @@ interface ComparisonPage {
   recommendation: string[];
   seeds: number[];
   methods: Method[];
+  overview: Overview | null;
   table: TableData;
   curves: Record<string, Curves> | null;
   sweep: Sweep | null;
@@ -266,6 +315,55 @@ interface Method {
   key: string;
   name: string;
   short?: string;
+}
+
+/** The first screen of several methods or models. */
+interface Overview {
+  headline: string;
+  kind: "over" | "under" | "fine";
+  detail: string;
+  groups: OverviewGroup[];
+  choices: Choice[];
+  chosen: string | null;
+  baseline: string | null;
+}
+
+/** Rows that belong together, such as methods for which one has to do the same. */
+interface OverviewGroup {
+  title: string;
+  rows: OverviewRow[];
+}
+
+/** A method or a model in the first picture. */
+interface OverviewRow {
+  method: string;
+  right: number;
+  sure: number;
+  kind: "over" | "under" | "fine";
+  error: number;
+  dots: number[];
+  low?: Plain;
+  high?: Plain;
+  chance: number | null;
+  nll: Plain;
+  cost: string | null;
+  after?: AfterScaling;
+}
+
+/** A model after temperature scaling, cross-fitted. */
+interface AfterScaling {
+  sure: number;
+  error: number;
+  nll: Plain;
+  temperature: Plain;
+}
+
+/** What to do under one constraint. */
+interface Choice {
+  kind: "recommended" | "option" | "avoid";
+  title: string;
+  text: string;
+  code: string | null;
 }
 
 /** The table. */
@@ -415,6 +513,7 @@ interface InspectionPage {
   similarity: Similarity;
   merges: any[];
   oddities: Oddity[];
+  closest: number[][];
   rows: Record<string, number>[];
   uniform_epsilon: number;
   fixes: Record<string, any>;
@@ -427,6 +526,58 @@ interface Oddity {
   words: string;
 }
 
+/** The page of what a command compares. */
+interface ResultsPage {
+  format: "softkin report";
+  version: number;
+  softkin: string;
+  name: string;
+  source: string | null;
+  num_classes: number;
+  class_names: string[];
+  kind: "results";
+  subject: "calibrators" | "rules" | "sources" | "limits";
+  headline: string;
+  tone: "good" | "bad" | "plain";
+  detail: string;
+  columns: Column[];
+  rows: ResultRow[];
+  chart: string[];
+  lines: Record<string, ReferenceLine>;
+  notes: string[];
+}
+
+/** A calibrator, a rule, a source of similarity, or a limit. */
+interface ResultRow {
+  name: string;
+  cells: Record<string, ResultCell>;
+  mark: "best" | "worse" | "kept" | "broken" | null;
+  note: string;
+  limit?: LimitShown;
+  reference?: Record<string, Plain>;
+}
+
+/** A measure with its interval. */
+interface ResultCell {
+  value?: Plain;
+  low?: Plain;
+  high?: Plain;
+  chance?: Plain;
+}
+
+/** A limit that a number must keep. */
+interface LimitShown {
+  kind: "max" | "min" | "within";
+  value: number;
+  percent: boolean;
+}
+
+/** A value with which all rows are to be compared. */
+interface ReferenceLine {
+  value: number;
+  title: string;
+}
+
 /** The fields of all pages; of a field that differs from page to page, nothing is known. */
 interface PageData {
   format: "softkin report";
@@ -436,12 +587,13 @@ interface PageData {
   source: string | null;
   num_classes: number;
   class_names: string[];
-  kind: "comparison" | "model" | "similarity";
+  kind: "comparison" | "model" | "results" | "similarity";
   num_samples: number;
   bins: number[];
   metrics: MetricData[];
   are_probabilities: boolean;
   pairs: any;
+  binary: Binary | null;
   class_sizes: number[];
   level: number;
   quantile: number;
@@ -455,13 +607,16 @@ interface PageData {
   rows: any;
   similarity: any;
   out_of_distribution: Unknown[];
+  unknown: UnknownSeen[];
+  sampled: SampledRows | null;
   mutual_information: Disagreement | null;
   decisions: Record<string, any> | null;
-  subject: "methods" | "models";
+  subject: "calibrators" | "rules" | "sources" | "limits" | "methods" | "models";
   notes: string[];
   recommendation: string[];
   seeds: number[];
   methods: Method[];
+  overview: Overview | null;
   table: TableData;
   curves: Record<string, Curves> | null;
   sweep: Sweep | null;
@@ -472,7 +627,14 @@ interface PageData {
   agreement: Agreement | null;
   merges: any[];
   oddities: Oddity[];
+  closest: number[][];
   uniform_epsilon: number;
   fixes: Record<string, any>;
+  headline: string;
+  tone: "good" | "bad" | "plain";
+  detail: string;
+  columns: Column[];
+  chart: string[];
+  lines: Record<string, ReferenceLine>;
   [added: string]: any;
 }

@@ -118,6 +118,9 @@ def check(name: object) -> str:
     if base == SIMILARITY.name:
         sources = ", ".join(method.name for method in registry.values() if method.source and not method.learned)
         raise ValueError(f"`methods` must name class-similarity smoothing by its distance ({sources}), got {name!r}.")
+    if base not in registry and base.lower() not in registry:
+        several = registry.without(method.name for method in registry.values() if method.learned)
+        several.refuse(base, "methods", also=f"{LEARNED}- before a distance such as {LEARNED}-we")
     base = registry.canonical(base, "methods")
     if not plus:
         return base

@@ -119,6 +119,12 @@ class Row:
         held = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**held, "cells": {key: cell.to_dict() for key, cell in self.cells.items()}}
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The row that ``to_dict`` wrote."""
+        own = {field.name: data[field.name] for field in fields(cls) if field.name in data}
+        return cls(**{**own, "cells": {key: Cell.from_dict(cell) for key, cell in data["cells"].items()}})
+
 
 @dataclass(frozen=True)
 class Table:
@@ -430,23 +436,27 @@ def times(folder: str | Path | StudyFolder) -> str | None:
     Times vary, so they are not part of the table, which is the same however often a study was interrupted.
     """
     opened = StudyFolder.of(folder)
+    spent = " ".join(filter(None, (_took(opened), _spent(opened))))
+    seconds = seconds_of_networks(opened)
+    usual = seconds.get(registry.ONE_HOT, 0.0)
+    if usual <= 0 or len(seconds) < 2:
+        return spent or None
+    ratios = (
+        f"{registry.title(name)} {took / usual:.1f} ×" for name, took in seconds.items() if name != registry.ONE_HOT
+    )
+    relative = f"Time relative to one-hot's {usual:.2g} s, training and predicting (measured): {', '.join(ratios)}."
+    return f"{spent}\n{relative}" if spent else relative
+
+
+def seconds_of_networks(opened: StudyFolder) -> dict[str, float]:
+    """How long each method that trains a network took, training and predicting, as a mean over seeds."""
     seconds: dict[str, list[float]] = {}
     for result in opened.results():
         record = opened.records.find(result.record["chosen"])
         if record is not None and registry.parts(result.method)[1] is None:
             took = max(files.from_number(record["seconds"]), files.from_number(record["training_seconds"]))
             seconds.setdefault(result.method, []).append(took)
-    usual = statistics.fmean(seconds.get(registry.ONE_HOT, [0.0]))
-    spent = " ".join(filter(None, (_took(opened), _spent(opened))))
-    if usual <= 0 or len(seconds) < 2:
-        return spent or None
-    ratios = (
-        f"{registry.title(name)} {statistics.fmean(values) / usual:.1f} ×"
-        for name, values in seconds.items()
-        if name != registry.ONE_HOT
-    )
-    relative = f"Time relative to one-hot's {usual:.2g} s, training and predicting (measured): {', '.join(ratios)}."
-    return f"{spent}\n{relative}" if spent else relative
+    return {name: statistics.fmean(values) for name, values in seconds.items()}
 
 
 def _took(opened: StudyFolder) -> str:

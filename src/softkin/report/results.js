@@ -1,0 +1,97 @@
+// The page of what a command compares: a picture of one measure with intervals, and the table of all; or limits.
+
+const MARKS = { best: "★ best", worse: "○ worse than the best", kept: "✓ kept", broken: "✗ broken" };
+
+addPage("results", () => {
+  drawPage("results", [
+    { id: "limits", when: () => data.subject === "limits", make: limitsSection },
+    { id: "picture", link: "Picture", when: () => data.chart.length, make: resultsPicture },
+    { id: "all", link: "Table", when: () => data.subject !== "limits", make: resultsTable },
+  ], data.notes.map((note) => sentence(cut(note, 600))));
+});
+
+const cellOfResult = (column, cell) => {
+  if (!cell) return "–";
+  const text = textOf({ percent: column.percent, signed: column.signed, larger_is_better: column.larger_is_better });
+  return el("span", { "data-value": cell.value }, text(cell.value), exists(cell.low) ? el("span", { class: "note" }, `${text(cell.low)} to ${text(cell.high)}`) : null);
+};
+
+function resultsPicture() {
+  const columns = data.chart.map((key) => data.columns.find((column) => column.key === key));
+  const figures = columns.map((column) => {
+    const text = textOf({ percent: column.percent, signed: column.signed, larger_is_better: column.larger_is_better });
+    const rows = data.rows.filter((row) => row.cells[column.key] && Number.isFinite(Number(row.cells[column.key].value)));
+    const line = data.lines[column.key];
+    const drawn = chart((width) => {
+      const values = rows.flatMap((row) => ["value", "low", "high", "chance"].map((part) => row.cells[column.key][part]).filter(exists).map(Number)).filter(Number.isFinite);
+      if (line) values.push(line.value);
+      const least = Math.min(...values), most = Math.max(...values), room = (most - least) * 0.06 || 0.01;
+      const ends = [column.percent && least >= 0 ? Math.max(0, least - room) : least - room, most + room];
+      const left = Math.min(0.46 * width, 16 + 7 * Math.max(...rows.map((row) => Math.min(26, row.name.length)))), step = 28;
+      const f = frame(width, 56 + step * rows.length, { x: ends, y: [0, rows.length], left, right: width < 560 ? 14 : 20, bottom: 44, xTicks: niceTicks(...ends, width < 560 ? 3 : 5), xFormat: (v) => (column.percent ? percent(v, most - least < 0.04 ? 1 : 0) : fixed(v, most - least < 0.2 ? 2 : 1)), xLabel: column.title, label: `${column.title} of ${rows.length} ${data.subject}, with intervals. Arrow keys go through them.` });
+      if (line) f.root.append(svg("line", { class: "rule claimed", x1: f.X(line.value), x2: f.X(line.value), y1: f.top, y2: f.base }), svg("text", { class: "rule-text claimed", x: f.X(line.value) - 5, y: f.base - 4, "text-anchor": "end" }, line.title));
+      rows.forEach((row, i) => {
+        const cell = row.cells[column.key], y = f.Y(rows.length - i - 0.5);
+        f.root.append(svg("text", { class: row.mark === "best" ? "row-name strong" : "row-name", x: left - 10, y: y + 4, "text-anchor": "end" }, isolated(row.name, Math.floor((left - 12) / 6.6))));
+        if (exists(cell.low)) f.root.append(svg("line", { class: "whisker", x1: f.X(Number(cell.low)), x2: f.X(Number(cell.high)), y1: y, y2: y }));
+        const reference = exists(cell.chance) ? cell.chance : row.reference && row.reference[column.key];
+        if (exists(reference)) f.root.append(svg("line", { class: "chance", x1: f.X(Number(reference)), x2: f.X(Number(reference)), y1: y - 8, y2: y + 8 }));
+        f.root.append(svg("circle", { class: "dumb-right", cx: f.X(Number(cell.value)), cy: y, r: 4.5 }));
+      });
+      const tip = inspect(f.root, {
+        count: () => rows.length,
+        at: (i) => ({ x: f.X(Number(rows[i].cells[column.key].value)), y: f.Y(rows.length - i - 0.2) }),
+        pick: (x, y) => Math.floor(((y - f.top) / (f.base - f.top)) * rows.length),
+        describe: (i) => {
+          const cell = rows[i].cells[column.key];
+          return [isolated(rows[i].name, 40), text(cell.value), ...(exists(cell.low) ? [`${text(cell.low)} to ${text(cell.high)}`] : []), ...(exists(cell.chance) ? [`chance alone: ${text(cell.chance)}`] : []), ...(rows[i].mark ? [MARKS[rows[i].mark]] : [])];
+        },
+      });
+      return [f.root, tip];
+    });
+    watch(["theme", "printing"], drawn.redraw);
+    return figureOf({ title: column.title, note: `${column.explained ? `${cut(column.explained, 300).replace(/[.;]?$/, ". ")}` : ""}Lines are intervals${rows.some((row) => exists(row.cells[column.key].chance)) ? "; upright lines: what chance alone would show" : ""}.`, drawn, rows: () => table(column.title, ["", column.title, "low", "high"], rows.map((row) => [named(row.name, 60), numeric(row.cells[column.key].value, text(row.cells[column.key].value)), exists(row.cells[column.key].low) ? numeric(row.cells[column.key].low, text(row.cells[column.key].low)) : "–", exists(row.cells[column.key].high) ? numeric(row.cells[column.key].high, text(row.cells[column.key].high)) : "–"])) });
+  });
+  return section("picture", "Side by side", el("div", { class: "multiples" }, figures));
+}
+
+function resultsTable() {
+  const marked = data.rows.some((row) => row.mark);
+  const node = table(`All ${data.subject}`, ["", ...data.columns.map((column) => column.title), ...(marked ? [""] : [])], data.rows.map((row) => [el("span", {}, named(row.name, 60), el("span", { class: "note" }, cut(row.note, 300))), ...data.columns.map((column) => cellOfResult(column, row.cells[column.key])), ...(marked ? [row.mark ? MARKS[row.mark] : ""] : [])]), { class: "results-all" });
+  return section("all", "All numbers", el("div", { class: "card flush" }, node), el("div", { class: "under" }, el("button", { type: "button", class: "take", "aria-label": "CSV: save the table", click: () => download(fileName("table", "csv"), csvOf(node), "text/csv") }, "CSV"), copyTable(node.querySelector("table"))));
+}
+
+// A limit, the interval and the value on one scale.
+function limitMark(row) {
+  const { value, low, high } = row.cells.value, { kind, value: bound, percent: inPercent } = row.limit;
+  const numbers = [value, low, high].filter(exists).map(Number).filter(Number.isFinite);
+  const ends = [Math.min(0, ...numbers, kind === "within" ? -bound : 0), Math.max(...numbers, bound) * 1.12 || 1];
+  const X = (v) => 6 + (188 * (v - ends[0])) / (ends[1] - ends[0]);
+  const text = (v) => (inPercent ? share(v) : fixed(v, 3));
+  const bounds = kind === "within" ? [-bound, bound] : [bound];
+  return svg(
+    "svg",
+    { class: "limit-mark", viewBox: "0 0 200 22", width: 200, height: 22, role: "img", "aria-label": `measured ${text(value)}, limit ${text(bound)}` },
+    svg("line", { class: "grid", x1: 6, x2: 194, y1: 11, y2: 11 }),
+    exists(low) ? svg("line", { class: row.mark === "broken" ? "dumb-span over" : "dumb-span", x1: X(Number(low)), x2: X(Number(high)), y1: 11, y2: 11 }) : null,
+    svg("circle", { class: "dumb-right", cx: X(Number(value) || 0), cy: 11, r: 4.5 }),
+    bounds.map((v) => svg("line", { class: "chance", x1: X(v), x2: X(v), y1: 1, y2: 21 })),
+  );
+}
+
+function limitsSection() {
+  const words = { max: "at most", min: "at least", within: "within ±" };
+  const rows = data.rows.map((row) => {
+    const { value, low, high } = row.cells.value, text = (v) => (row.limit.percent ? share(v) : fixed(v, 3));
+    return [
+      el("span", { class: row.mark === "kept" ? "good" : "bad", "data-mark": row.mark }, row.mark === "kept" ? "✓ kept" : "✗ broken"),
+      row.name,
+      el("span", { "data-value": value }, exists(value) ? text(value) : "undefined"),
+      exists(low) ? `${text(low)} to ${text(high)}` : "–",
+      `${words[row.limit.kind]}${row.limit.kind === "within" ? "" : " "}${text(row.limit.value)}`,
+      limitMark(row),
+    ];
+  });
+  const node = table("Limits: dot and line are the value and its interval, the upright line is the limit", ["", "metric", "value", "interval", "must be", ""], rows, { class: "limits" });
+  return section("limits", "Limits", el("div", { class: "card flush" }, node), el("div", { class: "under" }, copyTable(node.querySelector("table"))));
+}

@@ -1,0 +1,253 @@
+"""Pages of what commands compare: calibrators, decision rules, sources of similarity, and limits that must be kept.
+
+Each takes the plain data that the command's ``--json`` prints, and has one form: a sentence, a picture of one measure
+with intervals, and the table of all.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from softkin import __version__
+from softkin._io.files import from_number, number
+from softkin.metrics.catalogue import METRICS
+from softkin.metrics.catalogue import shown as shown_metrics
+from softkin.report import data
+from softkin.report.comparison import column_data
+from softkin.report.data import Column, Page, ResultCell, ResultRow, ResultsPage
+
+RULES = {
+    "coverage": ("Covered", True, True),
+    "worst_class": ("Worst class covered", True, True),
+    "worst_group": ("Worst group covered", True, True),
+    "size": ("Classes in a set", False, False),
+    "superclasses": ("Superclasses in a set", False, False),
+    "answered": ("Answered", True, True),
+    "error": ("Wrong", True, False),
+    "information": ("Information, bits", False, True),
+    "cost": ("Cost", False, False),
+}
+"""The measures of a rule: title, whether a share, whether more is better"""
+
+
+def of_calibrators(result: Mapping[str, Any]) -> ResultsPage:
+    """The page of ``softkin calibrate compare``."""
+    lines = [line for line in result["methods"] if "metrics" in line]
+    metric = METRICS[result["metric"]]
+    columns = [each for each in shown_metrics("compare") if any(each.key in line["metrics"] for line in lines)]
+    rows = [_row(line["method"], line["metrics"], line["code"] or "as it is") for line in lines]
+    better = {pair["b"] for pair in result["comparisons"] if pair["significant"] and pair["a"] == result["winner"]}
+    for row in rows:
+        row["mark"] = "best" if row["name"] == result["winner"] else "worse" if row["name"] in better else None
+    before = next((line for line in lines if line["method"] == UNCALIBRATED), None)
+    first = next(line for line in lines if line["method"] == result["winner"])
+    says = f"{result['winner']} has the {'highest' if metric.larger_is_better else 'lowest'} {metric.short}"
+    if result["winner"] == UNCALIBRATED:
+        headline = "No calibrator improves it"
+    else:
+        headline = says if UNCALIBRATED in better else f"{says}, but it may be chance"
+    detail = ""
+    if before is not None and first is not before:
+        nll, ece = (
+            [from_number(line["metrics"][key]["value"]) for line in (before, first)] for key in ("nll", "ece_hist")
+        )
+        detail = (
+            f"From uncalibrated to {result['winner']}: NLL {nll[0]:.3f} → {nll[1]:.3f}, calibration error "
+            f"{100 * ece[0]:.1f} → {100 * ece[1]:.1f} %. It was chosen on the test samples, so expect a little less. "
+        )
+    return _page(
+        result,
+        name="Calibrators compared",
+        subject="calibrators",
+        headline=headline,
+        detail=detail + _fitted(result),
+        columns=[column_data(each) for each in columns],
+        rows=rows,
+        chart=[key for key in (result["metric"], "ece_hist") if any(key in line["metrics"] for line in lines)],
+        failed=[(line["method"], line["failed"]) for line in result["methods"] if "failed" in line],
+    )
+
+
+UNCALIBRATED = "uncalibrated"
+
+
+def of_rules(result: Mapping[str, Any]) -> ResultsPage:
+    """The page of ``softkin decide compare``."""
+    lines = [line for line in result["rules"] if "measures" in line]
+    keys = [key for key in RULES if any(key in line["measures"] for line in lines)]
+    keys += sorted({key for line in lines for key in line["measures"] if key.startswith("cost ")})
+    columns: list[Column] = []
+    for key in keys:
+        title, percent, larger = RULES.get(key, (key, False, False))
+        columns.append({"key": key, "title": title, "percent": percent, "larger_is_better": larger})
+    rows = [_row(line["rule"], line["measures"], line["guarantee"]) for line in lines]
+    sets = [line for line in lines if line["kind"] == "sets" and "size" in line["measures"]]
+    answers = [line for line in lines if line["kind"] == "abstain" and "answered" in line["measures"]]
+    says = []
+    if sets:
+        small = min(sets, key=lambda line: _value(line, "size"))
+        says.append(
+            f"{small['rule']} needs {_value(small, 'size'):.2f} classes in a set to hold the truth in "
+            f"{100 * _value(small, 'coverage'):.1f} % of the samples."
+        )
+    if answers:
+        most = max(answers, key=lambda line: _value(line, "answered"))
+        says.append(
+            f"{most['rule']} answers {100 * _value(most, 'answered'):.1f} %, of which "
+            f"{100 * _value(most, 'error'):.1f} % are wrong."
+        )
+    headline = f"{len(lines)} ways to decide, each with its guarantee"
+    if answers:
+        headline = f"Answer {100 * _value(most, 'answered'):.0f} % alone, pass on the rest"
+    return _page(
+        result,
+        name="Decision rules compared",
+        subject="rules",
+        headline=headline,
+        detail=" ".join(says) + " " + _fitted(result),
+        columns=columns,
+        rows=rows,
+        chart=[key for key in ("answered", "error", "coverage", "size") if key in keys],
+        failed=[(line["rule"], line["failed"]) for line in result["rules"] if "failed" in line],
+    )
+
+
+def of_audition(result: Mapping[str, Any]) -> ResultsPage:
+    """The page of ``softkin similarity audition``."""
+    columns: list[Column] = [
+        {"key": "cross_entropy", "title": "Nats per row", "percent": False, "larger_is_better": False,
+         "explained": "Cross-entropy of the confusions under the similarity, on classes that β was not chosen on."},
+        {"key": "rank_correlation", "title": "Rank correlation", "percent": False, "larger_is_better": True,
+         "explained": "Of similarity and confusions within the rows."},
+        {"key": "overlap", "title": "Top-5 overlap", "percent": True, "larger_is_better": True,
+         "explained": "The share of the five most confused classes among the five most similar ones."},
+    ]  # fmt: skip
+    rows = []
+    for one in result["candidates"]:
+        row = _row(one["name"], {column["key"]: one[column["key"]] for column in columns}, f"β = {one['beta']:.2f}")
+        row["mark"] = "best" if one["name"] == result["chosen"] else None
+        row["reference"] = {"cross_entropy": one["cross_entropy"]["control"]}
+        rows.append(row)
+    suggestion = list(result["suggestion"])
+    clear = not any(line.startswith("No source") for line in suggestion)
+    headline = (
+        f"{result['chosen']} explains the confusions best" if clear else "No source explains the confusions clearly"
+    )
+    return {
+        **_common("Sources of class similarity", result["against"], result["classes"]),
+        "kind": "results",
+        "subject": "sources",
+        "headline": headline,
+        "tone": "good" if clear else "plain",
+        "detail": " ".join(suggestion),
+        "columns": columns,
+        "rows": rows,
+        "chart": ["cross_entropy", "rank_correlation"],
+        "lines": {"cross_entropy": {"value": result["uniform"], "title": "uniform labels"}},
+        "notes": [f"Against {result['against']}: {result['rows']} of {result['classes']} classes.",
+                  "Upright line of a row: the mean over random renamings of the classes.",
+                  *(f"{name}: {how}" for name, how in (result.get("sources") or {}).items()),
+                  *(f"{name} was left out: {why}" for name, why in (result.get("left_out") or {}).items())],
+    }  # fmt: skip
+
+
+def of_limits(result: Mapping[str, Any]) -> ResultsPage:
+    """The page of ``softkin check``: a row for each limit, ✓ where it is kept and ✗ where it is broken."""
+    rows: list[ResultRow] = []
+    for limit in result["limits"]:
+        metric = METRICS[limit["metric"]]
+        cell: ResultCell = {key: limit[key] for key in ("value", "low", "high") if key in limit}  # type: ignore[assignment]
+        rows.append(
+            {
+                "name": limit["title"],
+                "cells": {"value": cell},
+                "mark": "kept" if limit["kept"] else "broken",
+                "note": limit["text"],
+                "limit": {"kind": limit["kind"], "value": limit["limit"], "percent": metric.percent},
+            }
+        )
+    broken = sum(not limit["kept"] for limit in result["limits"])
+    many = f"{broken} of {len(rows)} limits {'is' if broken == 1 else 'are'} broken"
+    fine = "Every limit is kept" if result["strict"] else "No limit is broken"
+    rule = (
+        "A limit is kept only if the whole interval lies within it."
+        if result["strict"]
+        else "A limit is broken only if the whole interval lies beyond it."
+    )
+    return {
+        **_common(result["name"], None, 0),
+        "kind": "results",
+        "subject": "limits",
+        "headline": many if broken else fine,
+        "tone": "bad" if broken else "good",
+        "detail": f"{result['num_samples']:,} samples, {100 * result['confidence']:g} % intervals. {rule}",
+        "columns": [{"key": "value", "title": "measured"}],
+        "rows": rows,
+        "chart": [],
+        "lines": {},
+        "notes": [],
+    }
+
+
+def _page(
+    result: Mapping[str, Any],
+    *,
+    name: str,
+    subject: Literal["calibrators", "rules"],
+    headline: str,
+    detail: str,
+    columns: list[Column],
+    rows: list[ResultRow],
+    chart: list[str],
+    failed: Sequence[tuple[str, str]],
+) -> ResultsPage:
+    notes = [f"{who} failed: {why}" for who, why in failed]
+    notes += [f"Intervals: {100 * result['confidence']:g} %.", *result["warnings"]]
+    return {
+        **_common(name, result["measured_on"]["name"], 0),
+        "kind": "results",
+        "subject": subject,
+        "headline": headline,
+        "tone": "plain",
+        "detail": detail,
+        "columns": columns,
+        "rows": rows,
+        "chart": chart,
+        "lines": {},
+        "notes": notes,
+    }
+
+
+def _common(name: str, source: str | None, num_classes: int) -> Page:
+    return {
+        "format": "softkin report",
+        "version": data.VERSION,
+        "softkin": __version__,
+        "name": name,
+        "source": source,
+        "num_classes": num_classes,
+        "class_names": [],
+    }
+
+
+def _row(name: str, measured: Mapping[str, Any], note: str) -> ResultRow:
+    cells: dict[str, ResultCell] = {}
+    for key, one in measured.items():
+        cell: ResultCell = {"value": one["value"]}
+        if one.get("low") is not None:
+            cell |= {"low": one["low"], "high": one["high"]}
+        if one.get("when_calibrated"):
+            cell["chance"] = one["when_calibrated"]["value"]
+        cells[key] = cell
+    return {"name": name, "cells": cells, "mark": None, "note": note}
+
+
+def _value(line: Mapping[str, Any], key: str) -> float:
+    return from_number(line["measures"].get(key, {"value": number(float("nan"))})["value"])
+
+
+def _fitted(result: Mapping[str, Any]) -> str:
+    fitted, measured = result["fitted_on"], result["measured_on"]
+    return (
+        f"Fitted on {fitted['name']} ({fitted['num_samples']:,} samples), measured on {measured['name']} "
+        f"({measured['num_samples']:,})."
+    )

@@ -1,0 +1,335 @@
+"""The first screen of a study: what plain training does, what repairs it, and what to use under which constraint."""
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from softkin import calibrators
+from softkin._io.files import number
+from softkin.lab.study import columns as registry
+from softkin.lab.study import story
+from softkin.lab.study.heads import HEADS
+from softkin.lab.study.tabulation import Row
+from softkin.report.data import Choice, Overview, OverviewGroup, OverviewRow
+from softkin.report.overview import in_words, joined, kind_of, percent
+
+NEEDED = ("accuracy", "nll", "ece_hist", "signed_gap")
+MOST_NAMED = 3
+SMALL = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
+NOT_CALIBRATED = "Not calibrated"
+AFTER = "After training: the network stays as it is"
+DIFFERENTLY = "Trained differently"
+BOTH = "Both"
+SAME_ANSWERS = ("ts", "ets")
+"""Calibrators that change no answer"""
+
+
+def of_rows(rows: Sequence[Row], *, seconds: Mapping[str, float], data: str, num_samples: int) -> Overview | None:
+    """The first screen of a finished study; None if its rows lack a metric that it shows.
+
+    Args:
+        rows: The rows of the table.
+        seconds: How long each method that trains a network took.
+        data: The name of the data set, for lines of code.
+        num_samples: The number of test rows.
+    """
+    if not rows or any(key not in row.cells for row in rows for key in NEEDED):
+        return None
+    plain = next((row for row in rows if row.method == registry.ONE_HOT), None)
+    judged = any(row.cells["nll"].best for row in rows)
+    chosen = story.choose(rows) if judged and len(rows) > 1 else None
+    shown = {row.method: _row(row, seconds, num_samples) for row in rows}
+    kind: Literal["over", "under", "fine"] = "fine" if plain is None else shown[plain.method]["kind"]
+    if plain is None:
+        headline, detail = _without_baseline(rows, chosen)
+    else:
+        headline, detail = _headline(plain, kind), _detail(rows, plain, shown, judged)
+    return {
+        "headline": headline,
+        "kind": kind,
+        "detail": detail,
+        "groups": _groups(rows, plain, shown),
+        "choices": [] if chosen is None or plain is None else _choices(rows, plain, chosen, shown, seconds, data),
+        "chosen": None if chosen is None else chosen.method,
+        "baseline": None if plain is None else plain.method,
+    }
+
+
+def _row(row: Row, seconds: Mapping[str, float], num_samples: int) -> OverviewRow:
+    cells = row.cells
+    right, gap, error = cells["accuracy"], cells["signed_gap"], cells["ece_hist"]
+    by_seeds = (gap.std or 0.0) / math.sqrt(gap.n)
+    by_rows = math.sqrt(right.value * (1 - right.value) / num_samples)
+    return {
+        "method": row.method,
+        "right": right.value,
+        "sure": right.value + gap.value,
+        "kind": kind_of(gap.value, max(by_seeds, by_rows)),
+        "error": error.value,
+        "dots": list(error.values),
+        "chance": error.chance,
+        "nll": number(cells["nll"].value),
+        "cost": _cost(row, seconds),
+    }
+
+
+def _cost(row: Row, seconds: Mapping[str, float]) -> str | None:
+    """The training time relative to plain training, and whether a calibrator is fitted after it."""
+    base, calibrator = registry.parts(row.method)
+    usual = seconds.get(registry.ONE_HOT, 0.0)
+    times = ""
+    if base != registry.ONE_HOT and usual > 0 and base in seconds:
+        times = f"{seconds[base] / usual:.1f}×"
+    if base == registry.ONE_HOT and calibrator is None:
+        times = "1×"
+    return " ".join(filter(None, (times, "+ s" if calibrator is not None else ""))) or None
+
+
+def repairs(row: Row) -> bool:
+    """Whether its calibration error is below plain training's beyond chance, and by half, or near what chance shows."""
+    error = row.cells["ece_hist"]
+    difference = error.against.get(registry.ONE_HOT)
+    if difference is None or not difference.proved or difference.value >= 0:
+        return False
+    before = error.value - difference.value
+    return error.value <= before / 2 or (error.chance is not None and error.value <= error.chance + story.CLOSE)
+
+
+def _groups(rows: Sequence[Row], plain: Row | None, shown: Mapping[str, OverviewRow]) -> list[OverviewGroup]:
+    """By what one has to do; what is off and no better than plain training stands beside it."""
+    groups: dict[str, list[Row]] = {NOT_CALIBRATED: [], AFTER: [], DIFFERENTLY: [], BOTH: []}
+    for row in rows:
+        base, calibrator = registry.parts(row.method)
+        off = plain is not None and shown[row.method]["kind"] != "fine" and not repairs(row)
+        if row is plain or (calibrator is None and off):
+            groups[NOT_CALIBRATED].append(row)
+        elif calibrator is None:
+            groups[DIFFERENTLY].append(row)
+        else:
+            groups[AFTER if base == registry.ONE_HOT else BOTH].append(row)
+    return [
+        {"title": title, "rows": [shown[row.method] for row in sorted(mine, key=lambda row: _order(row, plain))]}
+        for title, mine in groups.items()
+        if mine
+    ]
+
+
+def _order(row: Row, plain: Row | None) -> tuple[bool, float]:
+    return row is not plain, row.cells["ece_hist"].value
+
+
+# In words
+
+
+def _headline(plain: Row, kind: str) -> str:
+    gap, error = plain.cells["signed_gap"].value, plain.cells["ece_hist"]
+    by = in_words(abs(gap))
+    if kind == "over":
+        return f"Trained the usual way, it claims {by} more than it delivers"
+    if kind == "under":
+        return f"Trained the usual way, it delivers {by} more than it claims"
+    if error.chance is not None and error.value > error.chance + 2 * story.CLOSE:
+        return f"Trained the usual way, its confidence is off by {in_words(error.value)}, up here and down there"
+    return "Trained the usual way, it is as right as it is sure"
+
+
+def _detail(rows: Sequence[Row], plain: Row, shown: Mapping[str, OverviewRow], judged: bool) -> str:
+    mean = shown[plain.method]
+    says = [f"One-hot is {percent(mean['sure'], 0)} sure and {percent(mean['right'], 0)} right."]
+    others = [row for row in rows if row is not plain]
+    if not others or not judged:
+        return " ".join(says)
+    repaired = [row for row in others if repairs(row)]
+    seeds = plain.cells["ece_hist"].n
+    what = "the other method" if len(others) == 1 else f"any of the {len(others)} other methods"
+    if not repaired and mean["kind"] == "fine":
+        says.append(f"There is nothing to repair, and no sign that {what} is better calibrated.")
+        return " ".join(says)
+    if not repaired:
+        says.append(f"{_seeds(seeds)} cannot show that {what} repairs it.")
+        return " ".join(says)
+    each = _in_every_seed(repaired, plain)
+    many = (
+        "The other method repairs that"
+        if len(others) == 1
+        else f"{len(repaired)} of the {len(others)} other methods repair that"
+    )
+    if len(repaired) == len(others) > 1:
+        many = f"{'Both' if len(others) == 2 else f'All {len(others)}'} other methods repair that"
+    says.append(f"{many}{each}{_swinging(others, repaired, shown, mean['kind'])}.")
+    if len(repaired) > 1:
+        level = [row for row in repaired if row.cells["ece_hist"].best or row.cells["ece_hist"].tie]
+        if len(level) > 1:
+            whom = f"Among the {len(repaired)}" if len(level) == len(repaired) else f"Among {len(level)} of them"
+            few = _seeds(seeds, start=False)
+            says.append(f"{whom}, {few} cannot name a winner in calibration: choose by accuracy, NLL and cost.")
+        elif level:
+            says.append(f"{level[0].title} is ahead of the others in calibration.")
+    return " ".join(says)
+
+
+def _in_every_seed(repaired: Sequence[Row], plain: Row) -> str:
+    usual = plain.cells["ece_hist"].values
+    better = all(
+        value < before for row in repaired for value, before in zip(row.cells["ece_hist"].values, usual, strict=True)
+    )
+    seeds = len(usual)
+    return f", {'each ' * (len(repaired) > 1)}in all {seeds} seeds" if better and seeds > 1 else ""
+
+
+def _swinging(others: Sequence[Row], repaired: Sequence[Row], shown: Mapping[str, OverviewRow], kind: str) -> str:
+    """Those that are off on the other side."""
+    opposite = {"over": "under", "under": "over"}.get(kind)
+    over = [row.title for row in others if row not in repaired and shown[row.method]["kind"] == opposite]
+    if not over:
+        return ""
+    named = (
+        joined(over) if len(over) <= MOST_NAMED else f"{', '.join(over[:MOST_NAMED])} and {len(over) - MOST_NAMED} more"
+    )
+    return f"; {named} swing{'s' * (len(over) == 1)} to the other side"
+
+
+def _without_baseline(rows: Sequence[Row], chosen: Row | None) -> tuple[str, str]:
+    best = chosen or min(rows, key=lambda row: row.cells["nll"].value)
+    nll = best.cells["nll"].value
+    says = f"{best.title} has the lowest NLL of {len(rows)} methods" if chosen else f"{len(rows)} methods"
+    return says, f"{best.title}: NLL {nll:.3f}. Without one-hot training there is no baseline to compare with."
+
+
+# What to do
+
+
+def _choices(
+    rows: Sequence[Row],
+    plain: Row,
+    chosen: Row,
+    shown: Mapping[str, OverviewRow],
+    seconds: Mapping[str, float],
+    data: str,
+) -> list[Choice]:
+    def choice(kind: Literal["recommended", "option"], row: Row, title: str = "", lead: str = "") -> Choice:
+        lead = f"{lead}{_action(row)}. " if title else ""
+        return {
+            "kind": kind,
+            "title": title or _action(row),
+            "text": lead + _effect(row, plain, seconds),
+            "code": _code(row, data),
+        }
+
+    made = [choice("recommended", chosen)]
+    if chosen is plain and shown[plain.method]["kind"] != "fine":
+        repair = "softkin calibrate fit validation.npz --method temperature --output cal/"
+        made[0] |= {
+            "title": "Keep the network, but do not trust its confidence",
+            "text": f"{made[0]['text']} None of these methods is seen to repair it; try a calibrator.",
+            "code": repair,
+        }
+    base, calibrator = registry.parts(chosen.method)
+    keeps = base == registry.ONE_HOT
+    repaired = story.repair(rows)
+    if not keeps and repaired is not None:
+        made.append(choice("option", repaired, "Cannot retrain?"))
+    elif keeps and chosen is not plain:
+        others = [row for row in rows if registry.parts(row.method)[0] != registry.ONE_HOT and repairs(row)]
+        if others:
+            made.append(choice("option", min(others, key=_by_nll), "Can retrain?", "Not shown to be worth it. "))
+    if calibrator is not None:
+        alone = [row for row in rows if registry.parts(row.method)[1] is None and row is not plain and repairs(row)]
+        if alone:
+            made.append(choice("option", min(alone, key=_by_nll), "No calibrator in production?"))
+    return [*made, *_avoid(rows, plain, chosen, shown)]
+
+
+def _by_nll(row: Row) -> float:
+    return row.cells["nll"].value
+
+
+def _avoid(rows: Sequence[Row], plain: Row, chosen: Row, shown: Mapping[str, OverviewRow]) -> list[Choice]:
+    """The method that is most off, and not the one that is recommended."""
+    off = [row for row in rows if row is not chosen and shown[row.method]["kind"] != "fine" and not repairs(row)]
+    if not off:
+        return []
+    other = [row for row in off if row is not plain]
+    worst = max(other or off, key=lambda row: row.cells["ece_hist"].value)
+    gap = worst.cells["signed_gap"].value
+    how = "too sure" if gap > 0 else "too modest"
+    alone = " alone" if registry.parts(worst.method)[1] is None else ""
+    text = f"{in_words(abs(gap), capital=True)} {how}: error {percent(worst.cells['ece_hist'].value)}."
+    return [{"kind": "avoid", "title": f"Do not use {worst.title}{alone}", "text": text, "code": None}]
+
+
+CALIBRATORS = {
+    "ts": "a temperature",
+    "ets": "an ensemble of temperatures",
+    "dir-odir": "a Dirichlet calibrator (Dir-ODIR)",
+}
+
+
+def _action(row: Row) -> str:
+    base, calibrator = registry.parts(row.method)
+    fit = "" if calibrator is None else f"fit {CALIBRATORS.get(calibrator, registry.title(calibrator))}"
+    if base == registry.ONE_HOT:
+        return f"Keep the network, {fit}" if fit else "Use one-hot training as it is"
+    smooth = registry.named(base).kind == "similarity"
+    train = f"Train with {'class-similarity labels (' if smooth else ''}{registry.title(base)}{')' if smooth else ''}"
+    return f"{train}, then {fit}" if fit else train
+
+
+def _effect(row: Row, plain: Row, seconds: Mapping[str, float]) -> str:
+    """Error and accuracy before and after, and what it costs."""
+    base, calibrator = registry.parts(row.method)
+    before, after = plain.cells["ece_hist"].value, row.cells["ece_hist"].value
+    if row is plain:
+        return f"Error {percent(after)}, accuracy {percent(row.cells['accuracy'].value)}."
+    says = [f"Error {100 * before:.1f} → {percent(after)}, {_accuracy(row, plain)}."]
+    usual = seconds.get(registry.ONE_HOT, 0.0)
+    if base != registry.ONE_HOT:
+        timed = usual > 0 and base in seconds
+        says.append(f"Training takes {seconds[base] / usual:.1f} × as long." if timed else "It needs a new training.")
+        networks, passes = (1.0, 1.0) if row.cost is None else (row.cost["networks"], row.cost["passes"])
+        if max(networks, passes) > 1:
+            says.append(f"A prediction takes {passes:g} passes.")
+        elif calibrator is None:
+            says.append("Nothing to ship but the network.")
+    elif calibrator is not None:
+        says.append("No training; seconds, on held-out rows.")
+    if calibrator in HEADS:
+        says.append("It reads features at prediction too.")
+    return " ".join(says)
+
+
+def _accuracy(row: Row, plain: Row) -> str:
+    before, after = plain.cells["accuracy"], row.cells["accuracy"]
+    base, calibrator = registry.parts(row.method)
+    if base == registry.ONE_HOT and calibrator in SAME_ANSWERS:
+        return "answers unchanged"
+    difference = after.against.get(registry.ONE_HOT)
+    change = after.value - before.value
+    seeds = sum(new > old for new, old in zip(after.values, before.values, strict=True))
+    proved = difference is not None and difference.proved
+    if not proved and abs(change) < 0.0005:
+        return "accuracy unchanged"
+    sign = "+" if change >= 0 else "−"
+    beyond = f", {seeds} of {after.n} seeds" if proved else ", may be chance"
+    return f"accuracy {100 * before.value:.1f} → {percent(after.value)} ({sign}{abs(100 * change):.1f}{beyond})"
+
+
+def _code(row: Row, data: str) -> str | None:
+    """The command that does it; None where there is none."""
+    base, calibrator = registry.parts(row.method)
+    lines = []
+    if base != registry.ONE_HOT:
+        method = registry.named(base)
+        how = f"--method {base}" if method.kind == "training" else f"--method similarity --distance {base}"
+        lines.append(f"softkin train {shlex.quote(data)} {how} --output run/")
+    if calibrator is not None and calibrator not in HEADS:
+        name = calibrators.REGISTRY.canonical(calibrator)
+        file = "run/validation.safetensors" if lines else "validation.npz"
+        lines.append(f"softkin calibrate fit {file} --method {name} --output cal/")
+    return "\n".join(lines) or None
+
+
+def _seeds(count: int, *, start: bool = True) -> str:
+    words = f"{SMALL.get(count, str(count))} seed{'' if count == 1 else 's'}"
+    return words.capitalize() if start else words

@@ -1,0 +1,162 @@
+"""Every kind of page in a real browser, wide and narrow, light and dark: nothing overflows, no chart is empty, axe finds
+nothing.
+"""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from command_line import run
+from places import ROOT, SHARED
+from report_browser import picture
+from results_records import recorded
+from softkin import report, similarity
+from softkin.audition import inspection
+from softkin.predictions import Predictions
+from softkin.report import results, study_overview
+
+pytestmark = pytest.mark.slow
+
+KINDS = (
+    "model",
+    "tree",
+    "unknown",
+    "binary",
+    "pairs",
+    "models",
+    "study",
+    "similarity",
+    "calibrators",
+    "rules",
+    "limits",
+)
+VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
+
+
+def some(k=8, n=400, seed=0, sharp=2.5, name="some"):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(k, (n,), generator=generator)
+    logits = torch.randn(n, k, generator=generator)
+    logits[torch.arange(n), labels] += 1.2
+    return Predictions(sharp * logits, labels, class_names=[f"kind {j}" for j in range(k)], name=name)
+
+
+def distances(k=8):
+    points = np.random.default_rng(0).normal(size=(k, 3))
+    return np.linalg.norm(points[:, None] - points[None], axis=2)
+
+
+def a_study():
+    """A recorded study, with the curves of made predictions."""
+    rows = recorded("digits")
+    methods = [{"key": row.method, "name": row.title} for row in rows]
+    cells = {row.method: {key: cell.to_dict() for key, cell in row.cells.items()} for row in rows}
+    columns = [{"key": key, "title": key, "percent": key != "nll", "larger_is_better": key == "accuracy"}
+               for key in ("accuracy", "nll", "ece_hist")]  # fmt: skip
+    return report.build_comparison(
+        {
+            "name": "A study", "num_samples": 1000, "num_classes": 10, "methods": methods, "seeds": [0, 1, 2, 3, 4],
+            "overview": study_overview.of_rows(rows, seconds={"one-hot": 2.0, "mixup": 1.2}, data="digits", num_samples=1000),
+            "table": {"columns": columns, "rows": [{"method": key, "cells": one, "chosen": None} for key, one in cells.items()]},
+            "curves": {row.method: report.comparison.pooled([some(seed=place)]) for place, row in enumerate(rows)},
+        }
+    )  # fmt: skip
+
+
+def outcome(capsys, *command):
+    return json.loads(run(capsys, *command, "--json")[1])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("kinds")
+
+
+def data_of(kind, folder, capsys):
+    if kind == "model":
+        return report.build(some(), resamples=100)
+    if kind == "tree":
+        images = np.random.default_rng(0).integers(0, 256, (400, 8, 8, 3), dtype=np.uint8)
+        return report.build(some(), distances=distances(), images=images, texts=["a text"] * 400, resamples=100)
+    if kind == "unknown":
+        return report.build(some(), unknown=[some(seed=5, sharp=1.0, name="others")], resamples=100)
+    if kind == "binary":
+        return report.build(some(k=2, n=800), resamples=100)
+    if kind == "pairs":
+        lines = [f"{c:.4f},{int(r)}" for c, r in np.random.default_rng(0).random((400, 2)).round(4).tolist()]
+        (folder / "pairs.csv").write_text("confidence,correct\n" + "\n".join(lines) + "\n")
+        return None
+    if kind == "models":
+        return report.build_models(
+            [some(sharp=1 + place, name=f"runs/net-{place}-of-six") for place in range(6)], resamples=100
+        )
+    if kind == "study":
+        return a_study()
+    if kind == "similarity":
+        d = distances()
+        seen = inspection.inspect(similarity.from_distances(d, 2.0), some().class_names, alpha=0.1, source="a toy", others={"others": d.T**2})  # fmt: skip
+        return report.build_inspection(seen, torch.as_tensor(d), beta=2.0)
+    if kind == "calibrators":
+        return results.of_calibrators(outcome(capsys, "calibrate", "compare", VALIDATION, TEST, "--methods", "temperature,vector", "--resamples", 100))  # fmt: skip
+    if kind == "rules":
+        return results.of_rules(outcome(capsys, "decide", "compare", VALIDATION, TEST))
+    return results.of_limits(outcome(capsys, "check", TEST, "--max", "ece=5%", "--max", "gap=3%"))
+
+
+EMPTY = """return Array.from(document.querySelectorAll('main .chart')).filter((node) => node.offsetParent !== null
+  && !node.querySelector('canvas')
+  && !node.querySelector('svg :is(.bar, .gap, .line, .curve, .dumb-right, .mark, .branch, .whisker, .few-point, .surface rect)'))
+  .map((node) => node.closest('section').id)"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_fits_is_drawn_and_accessible(modules, browser, folder, capsys, kind):
+    made = data_of(kind, folder, capsys)
+    if kind == "pairs":
+        run(capsys, "evaluate", folder / "pairs.csv", "--resamples", 100, "--report", folder / "pairs.html", "--force")
+        path = folder / "pairs.html"
+    else:
+        path = report.write(folder / f"{kind}.html", made)[0]
+    for width, height in ((1400, 900), (390, 844)):
+        for scheme in ("light", "dark"):
+            browser.media(scheme=scheme)
+            browser.resize(width, height, mobile=width < 500)
+            page = browser.open(path)
+            assert page.run("return document.documentElement.scrollWidth") <= width
+            wide = page.run(
+                "return Array.from(document.querySelectorAll('main *')).filter((n) => n.getBoundingClientRect().right > innerWidth + 1 "
+                "&& !n.closest('.scroll, nav, .heat-holder, svg')).map((n) => n.outerHTML.slice(0, 120))"
+            )
+            assert wide == []
+            assert page.run(EMPTY) == []
+            shot = picture(page.screenshot(folder / f"{kind}-{width}-{scheme}.png").read_bytes())
+            paper = shot.getpixel((2, 2))
+            assert (sum(paper) > 600) == (scheme == "light")
+            page.run("document.querySelectorAll('details').forEach((node) => (node.open = true))")
+            assert page.violations(modules, least="minor") == []
+            assert page.console() == []
+    assert page.wider_than_a4() == []
+
+
+@pytest.mark.skipif(not (SHARED / "logits").is_dir(), reason="needs ../shared/data")
+def test_a_real_page_begins_with_its_answers(browser, folder, capsys):
+    path = folder / "resnet32.html"
+    run(
+        capsys,
+        "evaluate",
+        SHARED / "logits" / "resnet32-cifar100-logits.npz",
+        "--resamples",
+        100,
+        "--report",
+        path,
+        "--force",
+    )
+    browser.media()
+    browser.resize(1400, 900)
+    page = browser.open(path)
+    bottom = page.run("return document.querySelector('.answers').getBoundingClientRect().top")
+    assert bottom < 450  # all three answers begin on the first screen
+    assert page.text("#headline") == "Over-confident by 11 points"

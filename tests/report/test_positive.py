@@ -1,0 +1,124 @@
+"""A binary model by the probability of its positive class, against scikit-learn and against counting."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
+
+from softkin import metrics, report
+from softkin.metrics.measurement import Settings
+from softkin.predictions import Predictions, load
+from softkin.report import positive
+
+N = 3000
+
+
+def rare(power=3.0, n=N):
+    """A class of 10 %, whose log-odds are too large."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(-3, 1.6, n)
+    y = rng.random(n) < 1 / (1 + np.exp(-z))
+    logits = np.stack([np.zeros(n), power * z], axis=1)
+    return Predictions(
+        torch.tensor(logits), torch.tensor(y.astype(np.int64)), class_names=["genuine", "fraud"], name="rare"
+    )
+
+
+@pytest.fixture(scope="module")
+def predictions():
+    return rare()
+
+
+@pytest.fixture(scope="module")
+def data(predictions):
+    return report.build(predictions, resamples=100)
+
+
+def test_it_agrees_with_scikit_learn(predictions, data):
+    p, y = predictions.probabilities[:, 1].numpy(), predictions.known_labels.numpy()
+    shown = data["variants"][0]["positive"]
+    assert shown["auroc"] == pytest.approx(roc_auc_score(y, p))
+    assert shown["average_precision"] == pytest.approx(average_precision_score(y, p))
+    assert shown["error"]["value"] == pytest.approx(metrics.ece_hist(p, y == 1))
+    for threshold, alarms, caught in zip(shown["threshold"], shown["alarms"], shown["caught"], strict=True):
+        _, false, _, hit = confusion_matrix(y, p >= threshold).ravel()
+        assert (alarms, caught) == (hit + false, hit)
+
+
+def test_ties_count_once():
+    scores, hits = torch.tensor([0.9, 0.5, 0.5, 0.5, 0.1]), torch.tensor([True, True, False, False, False])
+    thresholds, alarms, caught = positive.counted(scores, hits)
+    assert thresholds.tolist() == pytest.approx([0.9, 0.5, 0.1])
+    assert (alarms.tolist(), caught.tolist()) == ([1, 4, 5], [1, 2, 2])
+
+
+def test_certified_thresholds_keep_their_share_of_false_alarms(data):
+    shown = data["variants"][0]["positive"]
+    for one in shown["certified"]:
+        if one["rule"] is not None:
+            assert one["rule"]["bound"] <= one["target"]
+            assert one["rule"]["answered"] in shown["alarms"]
+
+
+def test_the_headline_speaks_of_the_positive_class(predictions, data):
+    binary = data["binary"]
+    assert binary["positive"] == "fraud"
+    found = re.fullmatch(r"Where it says (\d+) %, (\d+) % are fraud", binary["headline"])
+    claimed, true = int(found[1]) / 100, int(found[2]) / 100
+    assert binary["kind"] == ("over" if claimed > true else "under")
+    p, y = predictions.probabilities[:, 1].numpy(), predictions.known_labels.numpy()
+    ten = np.clip(np.ceil(10 * p) - 1, 0, 9)
+    stated = {(round(p[ten == m].mean(), 2), round(y[ten == m].mean(), 2)) for m in range(10)}
+    assert (claimed, true) in stated
+    fine = report.build(rare(power=1.0), resamples=100)
+    assert fine["binary"]["kind"] == "calibrated"
+    assert fine["binary"]["headline"].startswith("What it says of fraud comes true")
+
+
+def test_more_classes_have_none_of_it_and_one_class_alone_no_auroc():
+    from calibration_data import toy_predictions
+
+    assert report.build(toy_predictions(n=100), resamples=100)["binary"] is None
+    claims = positive.claims_of(torch.full((40, 2), 0.5), torch.zeros(40, dtype=torch.int64))
+    assert positive.build(claims, Settings(15, 0.95, 100, 0), 0.95)["auroc"] is None
+
+
+@pytest.mark.slow
+def test_threshold_counts_and_costs_follow(browser, data, predictions, tmp_path):
+    p, y = predictions.probabilities[:, 1].numpy(), predictions.known_labels.numpy()
+    browser.media()
+    browser.resize(1280, 900)
+    page = browser.open(report.write(tmp_path / "rare.html", data)[0])
+    assert page.text("#headline").replace("\u202f", " ") == data["binary"]["headline"]
+    page.set("cost-missed", 10)
+    page.click("[data-key='cheapest']")
+    shown = data["variants"][0]["positive"]
+    costs = [
+        10 * (int(y.sum()) - hit) + alarms - hit for alarms, hit in zip(shown["alarms"], shown["caught"], strict=True)
+    ]
+    assert page.number("positive-cost") == min(costs)
+    threshold = shown["threshold"][costs.index(min(costs))]
+    counts = page.run("return Array.from(document.querySelectorAll('[data-key=positive-counts] [data-value]'), (n) => +n.dataset.value)")  # fmt: skip
+    spared, false, missed, hit = confusion_matrix(y, p >= threshold).ravel().tolist()
+    assert counts == [hit, missed, false, spared]
+    page.wait("location.hash.includes('cost-missed=10') && location.hash.includes('cut=')")
+    assert page.console() == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*is read as the confidence of pairs")
+def test_pairs_have_it_too(browser, tmp_path):
+    rng = np.random.default_rng(1)
+    confidence = rng.random(800)
+    right = rng.random(800) < confidence**2
+    lines = [f"{c:.6f},{int(r)}" for c, r in zip(confidence, right, strict=True)]
+    (tmp_path / "pairs.csv").write_text("confidence,correct\n" + "\n".join(lines) + "\n")
+    data = report.build(load(tmp_path / "pairs.csv"), resamples=100)
+    assert (data["binary"]["positive"], data["binary"]["positives"]) == ("right", int(right.sum()))
+    shown = data["variants"][0]["positive"]
+    assert shown["auroc"] == pytest.approx(roc_auc_score(right, np.round(confidence, 6)))
+    page = browser.open(report.write(tmp_path / "pairs.html", data)[0])
+    assert page.number("positive-auroc") == pytest.approx(shown["auroc"])
+    assert page.console() == []

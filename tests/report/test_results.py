@@ -1,0 +1,67 @@
+"""Pages of what commands compare: their numbers are those of --json, and limits have ✓ and ✗."""
+
+import json
+
+import pytest
+
+from command_line import run
+from places import ROOT
+from softkin import report
+from softkin.report import results
+
+VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
+COMMANDS = {
+    "of_calibrators": ["calibrate", "compare", VALIDATION, TEST, "--methods", "temperature,vector", "--resamples", 100],
+    "of_rules": ["decide", "compare", VALIDATION, TEST],
+    "of_audition": ["similarity", "audition", "digits", "--against", VALIDATION, "--resamples", 100],
+    "of_limits": ["check", TEST, "--max", "ece=5%", "--max", "gap=3%", "--min", "accuracy=80%"],
+}
+
+
+@pytest.mark.parametrize("build", COMMANDS)
+def test_the_page_shows_the_numbers_of_json(build, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    code, output, _ = run(capsys, *COMMANDS[build], "--json", "--report", page)
+    assert code == (build == "of_limits")  # a limit is broken
+    printed, shown = json.loads(output), json.loads(page.with_suffix(".json").read_text())
+    lines = printed.get("methods") or printed.get("rules") or printed.get("candidates") or printed["limits"]
+    assert len(shown["rows"]) == len(lines)
+    for row, line in zip(shown["rows"], lines, strict=True):
+        measured = line.get("metrics") or line.get("measures") or line
+        for key, cell in row["cells"].items():
+            own = line if build == "of_limits" else measured[key]
+            for part in ("value", "low", "high"):
+                assert cell.get(part) == own.get(part), (row["name"], key)
+    text = page.read_text()
+    assert shown["headline"] in text
+    page.write_text("something else")
+    code, _, errors = run(capsys, *COMMANDS[build], "--report", page)
+    assert code != 0  # it exists
+    assert "--force" in errors
+    code, _, errors = run(capsys, *COMMANDS[build], "--report", tmp_path / "page.txt")
+    assert (code, "--report must end in .html" in errors) == (2, True)
+
+
+def test_limits_are_marked(tmp_path, capsys):
+    _, output, _ = run(capsys, *COMMANDS["of_limits"], "--json")
+    page = results.of_limits(json.loads(output))
+    assert [row["mark"] for row in page["rows"]] == ["kept", "broken", "kept"]
+    assert page["headline"] == "1 of 3 limits is broken"
+    assert (page["tone"], page["rows"][1]["limit"]["kind"]) == ("bad", "within")
+
+
+@pytest.mark.slow
+def test_limits_and_pictures_are_drawn(browser, tmp_path, capsys):
+    browser.media()
+    browser.resize(1280, 900)
+    for build, command in COMMANDS.items():
+        _, output, _ = run(capsys, *command, "--json")
+        data = getattr(results, build)(json.loads(output))
+        page = browser.open(report.write(tmp_path / f"{build}.html", data)[0])
+        assert page.console() == []
+        if build == "of_limits":
+            assert page.texts("[data-mark]") == ["✓ kept", "✗ broken", "✓ kept"]
+            assert page.run("return document.querySelectorAll('.limit-mark .chance').length") == 4  # within has two
+        else:
+            dots = page.run("return document.querySelectorAll('#picture figure:first-child .dumb-right').length")
+            assert dots == sum(data["chart"][0] in row["cells"] for row in data["rows"])

@@ -1,0 +1,71 @@
+"""The first screen of a study: what recorded studies show, and never against the marks of their tables."""
+
+import pytest
+
+from results_records import EXPECTED, recorded
+from softkin.lab.study import columns
+from softkin.report import study_overview
+
+
+def seen(study):
+    rows = recorded(study)
+    return rows, study_overview.of_rows(
+        rows, seconds={"one-hot": 2.0, "mixup": 1.2}, data="some data", num_samples=5000
+    )
+
+
+@pytest.mark.parametrize("study", EXPECTED)
+def test_it_agrees_with_the_story(study):
+    _, shown = seen(study)
+    kind, _, worth, use = EXPECTED[study]
+    assert shown["kind"] == kind
+    beginning = {"over": "claims", "under": "delivers", "fine": "is as right as"}[kind]
+    assert shown["headline"].startswith(f"Trained the usual way, it {beginning}")
+    assert columns.title(shown["chosen"]) == use
+    titles = [choice["title"] for choice in shown["choices"]]
+    assert ("Cannot retrain?" in titles) <= bool(worth)
+    assert not (worth and "Can retrain?" in titles)
+    assert [choice["kind"] for choice in shown["choices"]].count("recommended") == 1
+
+
+@pytest.mark.parametrize("study", EXPECTED)
+def test_every_method_has_one_row_and_the_numbers_of_the_table(study):
+    rows, shown = seen(study)
+    drawn = {row["method"]: (group["title"], row) for group in shown["groups"] for row in group["rows"]}
+    assert sorted(drawn) == sorted(row.method for row in rows)
+    for row in rows:
+        title, own = drawn[row.method]
+        cells = row.cells
+        assert own["right"] == cells["accuracy"].value
+        assert own["sure"] - own["right"] == pytest.approx(cells["signed_gap"].value)
+        assert own["dots"] == list(cells["ece_hist"].values)
+        assert own["chance"] == cells["ece_hist"].chance
+        base, calibrator = columns.parts(row.method)
+        if calibrator is not None:
+            assert title == (study_overview.AFTER if base == "one-hot" else study_overview.BOTH)
+            assert own["cost"].endswith("+ s")
+        if row.method == "one-hot":
+            assert title == study_overview.NOT_CALIBRATED
+    assert drawn.get("mixup", (None, {"cost": "0.6×"}))[1]["cost"] == "0.6×"
+
+
+def test_repair_needs_proof_and_half_of_the_error():
+    rows, shown = seen("cifar100-features-100")
+    repaired = [row for row in rows if study_overview.repairs(row)]
+    plain = next(row for row in rows if row.method == "one-hot")
+    for row in repaired:
+        difference = row.cells["ece_hist"].against["one-hot"]
+        assert difference.p_value <= 0.05
+        near = row.cells["ece_hist"].value <= row.cells["ece_hist"].chance + 0.01
+        assert near or row.cells["ece_hist"].value <= plain.cells["ece_hist"].value / 2 + 1e-12
+    assert f"{len(repaired)} of the {len(rows) - 1} other methods repair that" in shown["detail"]
+
+
+def test_without_plain_training_or_without_a_metric():
+    rows = recorded("digits")
+    others = [row for row in rows if row.method != "one-hot"]
+    shown = study_overview.of_rows(others, seconds={}, data="x", num_samples=1000)
+    assert shown["baseline"] is None
+    assert shown["choices"] == []
+    assert "has the lowest NLL" in shown["headline"]
+    assert study_overview.of_rows([], seconds={}, data="x", num_samples=1000) is None

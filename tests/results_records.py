@@ -1,0 +1,51 @@
+"""The recorded studies, as tests read them."""
+
+import json
+from pathlib import Path
+
+from softkin.lab.study.tabulation import Cell, Row, judged
+
+RECORDS = Path(__file__).parents[1] / "results" / "records"
+
+
+def recorded(study):
+    rows = json.loads((RECORDS / study / "table.json").read_text())["rows"]
+    made = [
+        Row(
+            row["method"],
+            row["title"],
+            {key: Cell.from_dict(cell) for key, cell in row["cells"].items() if cell["value"] is not None},
+            cost=row.get("cost"),
+        )
+        for row in rows
+    ]
+    return judged(made)
+
+
+# Hand-written: is plain training over- or under-confident or fine; what repairs it ("-": nothing to repair, "no": no
+# calibrator does, "add": there is none); is another training worth it (None: there is none); what to use.
+EXPECTED = {
+    "banking77": ("fine", "-", False, "one-hot"),
+    "banking77-fixed": ("fine", "-", False, "one-hot"),
+    "banking77-top5": ("fine", "-", False, "one-hot"),
+    "cifar100-features-10": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "cifar100-features-10-fixed": ("over", "TS", False, "TS"),
+    "cifar100-features-10-top5": ("over", "TS", False, "TS"),
+    "cifar100-features-100": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "cifar100-features-100-fixed": ("over", "TS", False, "TS"),
+    "cifar100-features-400": ("over", "TS", True, "ensemble+TS"),
+    "cifar100-features-400-fixed": ("over", "TS", False, "TS"),
+    "cifar100-features-400-tuned": ("over", "TS", False, "TS"),
+    "clinc150": ("under", "TS", False, "TS"),
+    "clinc150-fixed": ("under", "TS", False, "TS"),
+    "digits": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "fashion-mnist": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "scratch-cosine-1e-4": ("over", "TS", None, "TS"),
+    "scratch-cosine-5e-4": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "scratch-step-1e-4": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "scratch-whole": ("under", "no", False, "one-hot"),
+    "tiny-imagenet": ("over", "TS", False, "TS"),
+    "sweep-alpha-0.05": ("over", "add", True, "WE"),
+    "sweep-alpha-0.4": ("over", "add", False, "one-hot"),
+    "sweep-beta-1": ("over", "add", True, "WE"),
+}
