@@ -1,8 +1,10 @@
-"""How often intervals hold the truth and tests reject what is equal, by simulation: the tables of docs/bias.md.
+"""How often intervals hold the truth and tests reject what is equal, by simulation.
+
+The tables of docs/measurements/coverage.md:
 
     python benchmarks/interval_coverage.py run                      # every population, resumes where it stopped
     python benchmarks/interval_coverage.py run --only errors --draws 200
-    python benchmarks/interval_coverage.py table                    # writes the tables into docs/bias.md
+    python benchmarks/interval_coverage.py table                    # writes the tables into that page
 
 Each population draws probabilities together with the true chance of every class, so that the truth of a metric follows
 from a large reference sample without drawing labels. Results are kept as one line for each chunk of draws in a JSON
@@ -41,7 +43,7 @@ LEVEL = 0.95
 CHUNK = 20
 RESAMPLES = 100
 M = 15
-DOCUMENT = Path(__file__).parents[1] / "docs" / "bias.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "measurements" / "coverage.md"
 
 
 # ------------------------------------------------------------------------------------------------- populations

@@ -1,7 +1,8 @@
 """What kin adds on frozen features with few rows: learned labels, and a second head whose class means lean on kin.
 
-``python benchmarks/kin.py [SEEDS] [table | prior | sharpen]`` prints the tables of docs/kin.md: kin against one-hot
-training; learned labels with a prior of several weights; labels that are one-hot in the last 30 % of epochs.
+``python benchmarks/kin.py [SEEDS] [table | prior | sharpen]`` prints the tables of docs/measurements/kin.md: kin
+against one-hot training; learned labels with a prior of several weights; labels that are one-hot in the last 30 % of
+epochs.
 
 Data: the features of CIFAR-100 that come with softkin, standardised; so many rows per class of the training part, all
 validation and test rows. Heads: one hidden layer of 256 units, Adam, 30 epochs, weight decay by validation NLL after a

@@ -34,9 +34,11 @@ MEASUREMENTS = {
     "choosing": "Choosing a similarity: measured",
     "decisions": "What decisions are worth: measured",
     "sklearn": "Beside CalibratedClassifierCV: measured",
+    "paper_trial": "The trial of the paper's table 1",
     "demo": "How the network of the demo was chosen",
     "kin": "Kin: measured",
     "others": "Language models, other networks, climbing",
+    "faults": "Longer tests: damage, kills and fuzzing",
 }
 NAV: list[tuple[str, list[tuple[str, str]]]] = [
     (

@@ -24,7 +24,7 @@ def written() -> str:
     lines += ["", "| columns, arrays and keys | are called |", "| --- | --- |"]
     lines += [f"| {what} | {_listed(name for name in roles.NAMES[role] if name)} |" for role, what in SHOWN]
     words = [*(word for known in roles.KINDS.values() for word in known), *roles.WEAK_WORDS]
-    lines += [f"| scores of classes | the class with one of {_listed(words)} before or behind it |"]
+    lines += [f"| scores of classes | the class with one of {_listed(words)} before or after it |"]
     lines += [f"| the names of all classes | {_listed(roles.CLASS_NAMES)} |"]
     pairs = ", ".join(f"`{positive}` of `{negative}`/`{positive}`" for negative, positive in two_classes.PAIRS)
     lines += [f"| the positive label | {pairs}, and `spam` of `not spam`/`spam` |"]

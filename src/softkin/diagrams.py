@@ -107,7 +107,7 @@ def reliability(
     """Reliability diagram: how often answers given with a confidence are right.
 
     Each bin of scores is drawn at its mean score (horizontal) and its share of hits (vertical). The two agree on the
-    dashed diagonal; below it a network is overconfident. One model is drawn as bars, with the gap to the diagonal
+    dashed diagonal; below it a network is over-confident. One model is drawn as bars, with the gap to the diagonal
     hatched; two to five models are drawn as lines. Of more, each has axes of its own, with the others in grey. Bins
     with fewer than 10 scores show little and are hollow points. A histogram below shows how many scores each bin holds,
     for up to five models. The legend stands above the axes; its ECE is over all bins.

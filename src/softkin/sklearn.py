@@ -99,8 +99,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             sample_weight: (N,) weights of the rows, for the classifier if its ``fit`` takes them, and for the
                 calibrator if it does (``takes_weights``).
             fit_params: ``groups`` for the splitter of ``cv``; all else goes to the classifier's ``fit``, and what has
-                one entry a row is divided with the rows. With scikit-learn's metadata routing enabled, what goes where
-                is what was requested.
+                one entry per row is divided with the rows. With scikit-learn's metadata routing enabled, what goes
+                where is what was requested.
         """
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
@@ -277,7 +277,7 @@ ROUNDING = float(np.finfo(np.float64).eps)
 
 
 def _trained(estimator: Any, X: Any, y: Any, rows: Any, given: Mapping[str, Any]) -> Any:
-    """The classifier, fitted to some rows, or to all; what has one entry a row is divided with them."""
+    """The classifier, fitted to some rows, or to all; what has one entry per row is divided with them."""
     if rows is None:
         return estimator.fit(X, y, **given)
     own = _check_method_params(X, dict(given), indices=rows)

@@ -1,4 +1,4 @@
-"""Several labels a sample, from a file: all claims together, and each label."""
+"""Several labels per sample, from a file: all claims together, and each label."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The loss of several labels a sample, from its formula."""
+"""The loss of several labels per sample, from its formula."""
 
 import numpy as np
 import pytest

@@ -142,5 +142,5 @@ def test_macro_auroc_is_that_of_scikit_learn_and_its_interval_holds():
     never = np.concatenate([y, np.zeros((300, 1), int)], axis=1)
     more = np.concatenate([s, rng.random((300, 1))], axis=1)
     assert metrics.macro_auroc(more, never) == pytest.approx(float(interval))
-    with pytest.raises(ValueError, match="several labels a sample"):
+    with pytest.raises(ValueError, match="several labels per sample"):
         metrics.macro_auroc(np.full((3, 3), 1 / 3), [0, 1, 2])

@@ -55,7 +55,7 @@ REFUSALS = [
     (np.ones((2, 2)) / 2, [0.5, 1.0], TypeError, "must be integers"),
     (np.ones((2, 2)) / 2, [[1, 0], [0, 0]], ValueError, "at least one vote in each row, but row 1 has none"),
     (np.ones((2, 2)) / 2, [[1, 0], [0, -1]], ValueError, "vote shares or counts, at least 0"),
-    (np.ones((2, 2)), [[1, 0], [0, 3]], ValueError, "several labels a sample must be from 0 to 1"),
+    (np.ones((2, 2)), [[1, 0], [0, 3]], ValueError, "several labels per sample must be from 0 to 1"),
     (np.ones((2, 2)) / 2, [[1, 0, 0], [0, 1, 0]], ValueError, r"one-hot rows become classes with argmax\(1\)"),
     (np.array([["a", "b"]]), [0], TypeError, "must hold numbers"),
 ]
@@ -138,7 +138,7 @@ def test_what_pairs_cannot_tell_is_said(name):
     _, s, right = pairs_case(1)
     with pytest.raises(ValueError, match=f"`{name}` has no meaning here: it needs .*pairs"):
         getattr(metrics, name)(s, right)
-    with pytest.raises(ValueError, match="pairs have one score a row"):
+    with pytest.raises(ValueError, match="pairs have one score per row"):
         metrics.ece_hist(s, right, scope="output")
 
 

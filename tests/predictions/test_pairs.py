@@ -140,7 +140,7 @@ def test_an_evaluation_of_pairs_has_the_numbers_of_the_metrics(tmp_path, n):
         expected = getattr(metrics, key)(s, right)
         assert data["metrics"][key]["value"] == pytest.approx(expected, rel=1e-6), key
         assert data["metrics"][key]["low"] <= expected <= data["metrics"][key]["high"]
-    assert "pairs have one score a row" in data["metrics"]["ece_hist_output"]["absent"]
+    assert "pairs have one score per row" in data["metrics"]["ece_hist_output"]["absent"]
     assert data["verdict"]["kind"] == "over"
 
 

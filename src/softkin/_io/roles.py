@@ -153,7 +153,7 @@ def kind_in_words(text: str) -> ScoreKind | None:
 def class_of(column: str) -> tuple[str, str] | None:
     """(word, class name) of a column of scores such as ``probs_cat`` or ``cat_prob``; None if it has no such word.
 
-    A word behind the name is told from one before it by a leading blank.
+    A word after the name is told from one before it by a leading blank.
 
     Example:
         >>> class_of("probs_cat"), class_of("logits[3]"), class_of("p0"), class_of("cat")

@@ -109,7 +109,7 @@ class Table:
         return self.class_names.get(column or "", self.class_names.get(""))
 
     def claim(self, numbers: int) -> None:
-        """Refuse a packed file that claims far more numbers a row than its size can hold."""
+        """Refuse a packed file that claims far more numbers per row than its size can hold."""
         if self.num_rows is not None and self.size is not None:
             files.unpacked_within(self.size, self.num_rows * numbers * 8, self.name)
 

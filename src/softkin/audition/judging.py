@@ -327,7 +327,7 @@ def suggestion(ordered: list[Candidate], draws: Floats, uniform: float, tail: fl
         low, high = np.quantile(draws[:, rivals[0]] - draws[:, single], [tail, 1 - tail])
         words.append(
             f"Of the single sources {ordered[single].name} is best in {100 * ordered[single].wins:.0f} % of resamples; "
-            f"{second.name} is behind by {second.cross_entropy.value - ordered[single].cross_entropy.value:.3f} "
+            f"{second.name} is worse by {second.cross_entropy.value - ordered[single].cross_entropy.value:.3f} "
             f"({low:+.3f} to {high:+.3f})."
         )
     return best, words

@@ -11,7 +11,7 @@ what it changed), ``certify`` (the effect on samples it was not fitted on), ``sa
 - ``IsotonicCalibration``, ``HistogramBinning``, ``BayesianBinning``, ``MutualInformationBinning``: shares of hits
 - ``SplineCalibration``: the winning score only
 - ``fit_best``: the choice between them
-- ``PerLabel``: one of them for each of several labels a sample
+- ``PerLabel``: one of them for each of several labels per sample
 - ``KinHead``: a second head on frozen features, for few rows; it takes features besides logits
 """
 

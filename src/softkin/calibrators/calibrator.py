@@ -223,13 +223,13 @@ class Calibrator(Fitted[Tensor]):
     def _of_other_shape(
         self, values: Tensor, given: Array, from_probabilities: bool, floor: float | None, sample_ids: Any
     ) -> Any:
-        """``predict_proba`` of one score a sample, or of pixels, an image at a time."""
+        """``predict_proba`` of one score per sample, or of pixels, one image at a time."""
         if values.ndim <= 2:
             two = two_columns(values.reshape(-1), from_probabilities)
             p = self.predict_proba(two, from_probabilities=from_probabilities, floor=floor, sample_ids=sample_ids)
             return checks.like(p[:, 1].reshape(values.shape).cpu(), given)
         if sample_ids is not None:
-            raise ValueError("`sample_ids` must be left out with pixels or tokens, which are many rows a sample.")
+            raise ValueError("`sample_ids` must be left out with pixels or tokens, which are many rows per sample.")
         k = values.shape[1]
         parts = []
         for image in values:

@@ -78,7 +78,7 @@ def rows_of(
     sample_weight: Any = None,
     ignore_index: int | None = None,
 ) -> GivenRows:
-    """Scores of every shape as rows of classes: one score a sample, pixels, and soft labels.
+    """Scores of every shape as rows of classes: one score per sample, pixels, and soft labels.
 
     A row of soft labels becomes a row for each class that it has votes for, weighted by their share: every objective
     that is a sum over labels is the same.

@@ -1,4 +1,4 @@
-"""A calibrator for each of several labels a sample, which do not exclude each other."""
+"""A calibrator for each of several labels per sample, which do not exclude each other."""
 
 from collections.abc import Sequence
 from typing import Any, Self

@@ -158,7 +158,7 @@ def check(arguments: argparse.Namespace) -> None:
             if getattr(arguments, option):
                 raise ValueError(f"--{option} must be left out with --multi-label.")
         if len(arguments.files) > 1:
-            raise ValueError("--multi-label takes one FILE; models of several labels a sample are not compared.")
+            raise ValueError("--multi-label takes one FILE; models of several labels per sample are not compared.")
     if arguments.files.count("-") > 1:
         raise ValueError("standard input (-) can be read only once.")
     if arguments.report is not None and len(arguments.files) > MOST_MODELS:

@@ -61,7 +61,7 @@ def encoder_vectors(
     *,
     descriptions: Sequence[str | Sequence[str]] | None = None,
 ) -> Tensor:
-    """The vectors behind the distances of ``from_encoder``, (K, d) float64, for ``similarity.from_vectors``."""
+    """The vectors that give the distances of ``from_encoder``, (K, d) float64, for ``similarity.from_vectors``."""
     names = checks.class_names(class_names)
     if len(names) < 2:
         raise ValueError(f"`class_names` must name at least 2 classes, got {len(names)}.")

@@ -120,7 +120,7 @@ def name_vectors(
     aliases: Mapping[str, str] | None = None,
     prefer: Literal["words", "entity"] = "words",
 ) -> Tensor:
-    """The vectors behind the distances of ``from_words``, (K, d) float64, for ``similarity.from_vectors``."""
+    """The vectors that give the distances of ``from_words``, (K, d) float64, for ``similarity.from_vectors``."""
     rows = class_vectors(class_names, vectors, aliases=aliases, prefer=prefer)
     names = [names[0] for names in _synonyms(class_names)]
     own = isinstance(vectors, Mapping) and not isinstance(vectors, WordVectors)  # such a mapping means "a" and "b"
@@ -371,7 +371,7 @@ def _parts(
 
 
 def _respelt(word: str, vectors: WordVectors | Mapping[str, Any]) -> str | None:
-    """A word with a vector that is the same but for accents, its plural or its being cut short; None if there is none.
+    """A word with a vector that is the same except for accents, its plural or its being cut short; None without one.
 
     >>> known = {"cafe": 0, "berry": 0, "organization": 0}
     >>> [_respelt(word, known) for word in ("café", "berries", "org", "xyz")]

@@ -102,12 +102,12 @@ def evaluated(predictions: Predictions, column: str, settings: Settings, *, risk
 
 
 def of_labels(claims: Claims, names: Sequence[str], settings: Settings, *, risk: float = RISK) -> GroupsData:
-    """Every metric of every label of several a sample, with simultaneous intervals.
+    """Every metric of every label of several per sample, with simultaneous intervals.
 
     The labels of a sample depend on each other, so there is no test whether they differ.
     """
     if len(names) > MOST:
-        raise SoftkinError(f"up to {MOST} labels a sample are measured one by one, got {len(names):,}.")
+        raise SoftkinError(f"up to {MOST} labels per sample are measured one by one, got {len(names):,}.")
     every = _simultaneous(settings, len(names))
     p, y = claims.probabilities, claims.labels
     parts = [Claims(p[:, [k]], y[:, [k]], claims.weights, exclusive=False) for k in range(len(names))]

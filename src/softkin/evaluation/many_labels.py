@@ -1,4 +1,4 @@
-"""The evaluation of several labels a sample, each a yes or no of its own, from an .npz file."""
+"""The evaluation of several labels per sample, each a yes or no of its own, from an .npz file."""
 
 from pathlib import Path
 from typing import Any

@@ -28,7 +28,7 @@ class Reliability(TypedDict):
 
 
 class SettingsData(TypedDict):
-    """The options behind the numbers."""
+    """The options that the numbers depend on."""
 
     n_bins: int
     confidence: float

@@ -73,7 +73,7 @@ def what_a_gap_implies(gap: float, deviation: float) -> str:
         >>> what_a_gap_implies(0.11, 0.01)
         "over-confident by 11.0 points: fit a temperature, or smooth with alpha='auto' (or from α ≈ 0.07)"
         >>> what_a_gap_implies(-0.04, 0.01)
-        "under-confident by 4.0 points: smoothing will make it worse (alpha='auto' goes to 0), a temperature mends it"
+        "under-confident by 4.0 points: smoothing will make it worse (alpha='auto' goes to 0), a temperature repairs it"
     """
     if abs(gap) <= 2 * deviation and 2 * deviation > TELLING:
         sign = "over" if gap > 0 else "under"
@@ -81,10 +81,10 @@ def what_a_gap_implies(gap: float, deviation: float) -> str:
         return f"perhaps {sign}-confident ({width}): too few seeds or rows to tell"
     if abs(gap) <= 2 * deviation:
         return (
-            f"as confident as it is right (gap {100 * gap:+.1f} points, within chance): smoothing has nothing to mend"
+            f"as confident as it is right (gap {100 * gap:+.1f} points, within chance): smoothing has nothing to repair"
         )
     if gap < 0:
-        worse = "smoothing will make it worse (alpha='auto' goes to 0), a temperature mends it"
+        worse = "smoothing will make it worse (alpha='auto' goes to 0), a temperature repairs it"
         return f"under-confident by {-100 * gap:.1f} points: {worse}"
     smooth = f"smooth with alpha='auto' (or from α ≈ {max(SHARE * gap, 0.01):.2f})"
     return f"over-confident by {100 * gap:.1f} points: fit a temperature, or {smooth}"

@@ -30,7 +30,7 @@ from softkin.similarity import SparseRows
 
 DENSE = 10_000  # classes up to which the whole table is kept
 KEPT = 32  # classes kept for each beyond that
-PRIOR_ROWS = 1.0  # best of 0.3 to 100 with 5 to 20 rows per class, see docs/kin.md
+PRIOR_ROWS = 1.0  # best of 0.3 to 100 with 5 to 20 rows per class, see docs/measurements/kin.md
 FORGOTTEN = 10_000  # training batches after which a loss that is never turned over says so
 
 
@@ -299,7 +299,7 @@ def _even(num_classes: int, wide: bool) -> Tensor | SparseRows:
 
 
 def _of_one_form(prior: Array | SparseRows, num_classes: int, wide: bool) -> Tensor | SparseRows:
-    """The prior, dense or with ``KEPT`` classes a row."""
+    """The prior, dense or with ``KEPT`` classes per row."""
     checked = smoothing.checked_similarity(prior)
     if len(checked) != num_classes:
         raise ValueError(f"`prior` covers {len(checked)} classes, and `num_classes` is {num_classes}.")

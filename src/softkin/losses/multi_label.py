@@ -1,4 +1,4 @@
-"""The loss of several labels a sample, each a yes or no of its own, smoothed towards similar labels."""
+"""The loss of several labels per sample, each a yes or no of its own, smoothed towards similar labels."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ class MultiLabelSimilarityLoss(nn.Module):
 
     .. math:: t_l = (1 - \alpha) [l \in Y] + \frac{\alpha}{|Y|} \sum_{y \in Y} s_{yl}
 
-    It is between 0 and 1, and for one label a sample it is that of ``ClassSimilarityLoss``. A sample without labels
+    It is between 0 and 1, and for one label per sample it is that of ``ClassSimilarityLoss``. A sample without labels
     keeps the target 0. With α = 0 the loss is ``torch.nn.BCEWithLogitsLoss``.
 
     Args:

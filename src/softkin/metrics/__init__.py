@@ -120,9 +120,9 @@ def interval(
       (1 − level)/2 quantile, cut at 0; the lower end is 0 unless labels redrawn from the scores reject calibration at
       that level.
 
-    Every interval contains the value itself. docs/bias.md shows how often each kind holds the truth. With weights the
-    same rows are resampled, and formulas use the number of rows of equal weight that say as much, (Σw)²/Σw². Pixels of
-    one image depend on each other, so whole images are resampled.
+    Every interval contains the value itself. docs/measurements/coverage.md shows how often each kind holds the truth.
+    With weights the same rows are resampled, and formulas use the number of rows of equal weight that say as much,
+    (Σw)²/Σw². Pixels of one image depend on each other, so whole images are resampled.
 
     Args:
         probabilities: (N, K), or another shape of claims.

@@ -1,7 +1,7 @@
 """Binned calibration errors as statistics: pooled, and class by class; a class for each way to add up the bins.
 
 To add an error over bins, derive it from ``BinnedError`` and write ``of_curve``, its formula; everything else
-(interval, value under calibration, streaming) follows from the sums behind the curve. What a subclass adds is a shorter
+(interval, value under calibration, streaming) follows from the sums of the curve. What a subclass adds is a shorter
 way to the same, valid for its own formula only: ends of its interval, sums of differences alone, its maximum.
 """
 
@@ -259,7 +259,8 @@ class DifferenceError(Differences, BinnedError):
         """The over-confidence (1), or under-confidence (−1), that answers of a kind that did not occur may add.
 
         If all answers are right, wrong ones have a share of at most r = 1 − tail^(1/N). In one bin with a share w of
-        the rows, min(r, w) of them are over-confidence but for what the bin is under-confident by. All wrong: likewise.
+        the rows, min(r, w) of them are over-confidence except for what the bin is under-confident by. All wrong:
+        likewise.
         """
         hits = float(self.pool.is_hit.sum())
         if self.columns > 1 or hits != (self.num_samples if sign > 0 else 0):

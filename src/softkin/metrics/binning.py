@@ -28,7 +28,7 @@ NORMS = (1, 2, "max")
 class Bins:
     """The bins: M+1 edges, or a row of M+1 edges for each class.
 
-    Scores are compared in the type of the edges: float64 but for conventions that compute in float32.
+    Scores are compared in the type of the edges: float64 except for conventions that compute in float32.
     """
 
     edges: Tensor

@@ -300,7 +300,7 @@ def classwise_ece(  # noqa: D417  the public function takes probabilities and la
     .. math:: \frac{1}{K} \sum_{k=1}^{K} \sum_{m=1}^{M} \frac{|B_{m,k}|}{N}
               |\mathrm{lik}(B_{m,k}) - \mathrm{conf}(B_{m,k})|
 
-    A class that no label names still counts: its share of hits is 0. Of several labels a sample it is the macro mean.
+    A class that no label names still counts: its share of hits is 0. Of several labels per sample it is the macro mean.
 
     Args:
         probabilities: (N, K).
@@ -315,7 +315,7 @@ def classwise_ece(  # noqa: D417  the public function takes probabilities and la
         seed: The seed of the resampling.
     """
     if claims.are_pairs:
-        raise NoMeaning("it needs scores of all classes, and pairs have one score a row")
+        raise NoMeaning("it needs scores of all classes, and pairs have one score per row")
     p = claims.probabilities
     chosen = conventions.resolve(
         convention, "classwise_ece", reduction=reduction, n_bins=n_bins, binning=binning, norm=norm

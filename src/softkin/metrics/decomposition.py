@@ -123,7 +123,7 @@ def brier_decomposition(
     - the uncertainty: 1 − 1/K minus the imbalance Σ (base rate − 1/K)², which chance inflates, so that it gets
       the interval of an error (see ``interval``).
 
-    Every interval contains the value itself. docs/bias.md shows how often they hold the truth.
+    Every interval contains the value itself. docs/measurements/coverage.md shows how often they hold the truth.
 
     References:
         Murphy, A New Vector Partition of the Probability Score, 1973; Stephenson et al., Two Extra Components in the

@@ -119,7 +119,7 @@ class Settings:
     resamples: int = 1000
     seed: int = 0
     draws: int = DRAWS
-    """The number of sets of labels behind a value under calibration; 0 leaves these values out"""
+    """The number of sets of labels drawn for a value under calibration; 0 leaves these values out"""
     slow: bool = False
     """Whether metrics that declare themselves slow get an interval and a value under calibration, too"""
     ordered: bool = False

@@ -245,8 +245,8 @@ def _on_logits(value: float, error: float, level: float) -> tuple[float, float]:
 def confidence_auroc(claims: Claims, **_: Unpack[Sureness]) -> Discrimination:
     """The probability that a right answer has a higher confidence than a wrong one; ties count half.
 
-    Its interval is DeLong's, on the logit scale. NaN if all answers are right, or all wrong. Of several labels a sample
-    it is the area of all claims together (micro).
+    Its interval is DeLong's, on the logit scale. NaN if all answers are right, or all wrong. Of several labels per
+    sample it is the area of all claims together (micro).
 
     Example:
         >>> confidence_auroc(torch.tensor([0.9, 0.8, 0.4, 0.4, 0.1]), torch.tensor([True, True, True, False, False]))
@@ -309,7 +309,7 @@ class MacroDiscrimination(Streamed):
     about="how well the score of each label ranks its samples first; 0.5 is chance, 1 perfect",
 )
 def macro_auroc(claims: Claims, **_: Unpack[Sureness]) -> MacroDiscrimination:
-    """The mean over several labels a sample of the area under the ROC curve of each label.
+    """The mean over several labels per sample of the area under the ROC curve of each label.
 
     As scikit-learn's ``roc_auc_score(average="macro")``, but labels that are always or never true are left out. Its
     interval is DeLong's of the mean, on the logit scale.
@@ -320,7 +320,7 @@ def macro_auroc(claims: Claims, **_: Unpack[Sureness]) -> MacroDiscrimination:
         1.0
     """
     if claims.exclusive or claims.are_pairs:
-        raise NoMeaning("it is for several labels a sample, each with a score of its own")
+        raise NoMeaning("it is for several labels per sample, each with a score of its own")
     return MacroDiscrimination(claims)
 
 

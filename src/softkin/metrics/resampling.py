@@ -98,7 +98,7 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
     - A mean loss: Wilson's interval for losses (``shares.MeanLoss``). Other means: percentiles of the resampled values.
     - A calibration error θ: its estimate θ̂ is biased upwards, and a resample's is biased again, so plain percentiles
       lie above the truth. Instead the interval holds every size of error that could well have shown θ̂: with S the
-      sums behind θ̂, and S* those of a resample, τ·S + (S* − S) is a resample of data whose departure from calibration
+      sums of θ̂, and S* those of a resample, τ·S + (S* − S) is a resample of data whose departure from calibration
       is τ times the one seen. The ends are the θ(τ) for which θ̂ is the upper or lower (1 − level)/2 quantile of such
       resamples. S itself holds chance, most in bins that are calibrated; so the same is done with each bin's S shrunk
       by what chance explains, and the interval reaches as far as either. It is cut at 0, and its lower end is 0 unless

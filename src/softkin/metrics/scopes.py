@@ -172,11 +172,11 @@ class Claims:
 
     A claim is a score in [0, 1] and an outcome in [0, 1]. The shapes that people have are ways to make claims:
 
-    - (N, K) probabilities and (N,) classes: K claims a row, of which one comes true. The winning one is the prediction
+    - (N, K) probabilities and (N,) classes: K claims per row, of which one comes true. The winner is the prediction
     - the same with (N, K) soft labels: the outcome of each claim is the share of votes for its class
-    - (N,) or (N, 1) scores and integers 0 and 1: a binary model, two claims a row
-    - (N,) scores and booleans: pairs of a confidence and whether the answer was right, one claim a row
-    - (N, L) scores, whose rows need not sum to 1, and (N, L) zeros and ones: L claims a row, each for itself
+    - (N,) or (N, 1) scores and integers 0 and 1: a binary model, two claims per row
+    - (N,) scores and booleans: pairs of a confidence and whether the answer was right, one claim per row
+    - (N, L) scores, whose rows need not sum to 1, and (N, L) zeros and ones: L claims per row, each for itself
     - (N, K, …) probabilities and (N, …) classes: a row for each pixel or token
 
     ``of`` makes them all. Rows may have weights.
@@ -251,7 +251,7 @@ class Claims:
 
     @classmethod
     def _of_outcomes(cls, p: Tensor, y: Tensor) -> Self:
-        """Soft labels, if rows of scores sum to 1; else many labels a sample."""
+        """Soft labels, if rows of scores sum to 1; else many labels per sample."""
         if y.is_floating_point() and not bool(torch.isfinite(y).all()):
             checks.finite(y, "labels")
         outcomes = y.to(p.device if p.device.type != "mps" else "cpu", torch.float64)
@@ -261,8 +261,8 @@ class Claims:
             scores = checks.unit_scores(p.reshape(-1), "a probability for each label").view(p.shape)
             if bool((outcomes > 1).any()):
                 raise ValueError(
-                    "`labels` of several labels a sample must be from 0 to 1; for votes on one class a sample, rows of "
-                    "`probabilities` must sum to 1."
+                    "`labels` of several labels per sample must be from 0 to 1; for votes on one class per sample, "
+                    "rows of `probabilities` must sum to 1."
                 )
             if len(outcomes) >= ENOUGH and bool((outcomes.sum(dim=1) == 1).all()):
                 raise ValueError(
@@ -336,13 +336,13 @@ class Claims:
         if self.are_pairs:
             return "pairs of a confidence and an outcome"
         if not self.exclusive:
-            return "several labels a sample"
+            return "several labels per sample"
         return "soft labels" if self.are_soft else "classes"
 
     def classes(self) -> tuple[Tensor, Tensor]:
         """Probabilities (N, K) and integer labels (N,), for metrics that need both."""
         if not self.exclusive or self.labels.ndim == 2:
-            needs = "scores of all classes" if self.are_pairs else "one true class a sample"
+            needs = "scores of all classes" if self.are_pairs else "one true class per sample"
             raise NoMeaning(f"it needs {needs}, and these are {self.kind}")
         return self.probabilities, self.labels
 
@@ -360,7 +360,7 @@ class Claims:
         checks.option(scope, "scope", ("prediction", "output"))
         if not self.exclusive:
             if scope == "output" and self.are_pairs:
-                raise NoMeaning("it needs scores of all classes, and pairs have one score a row")
+                raise NoMeaning("it needs scores of all classes, and pairs have one score per row")
             return _pool_of_claims(self.probabilities, self.labels, self.weights)
         if self.labels.ndim == 1:
             return replace(pool(self.probabilities, self.labels, scope), weights=self.weights)

@@ -82,7 +82,7 @@ def nll(claims: Claims, **_: Unpack[Sureness]) -> Mean:
     """Negative log-likelihood: the mean of −ln p of the true class, in nats.
 
     For soft labels q it is −Σ_k q_k ln p_k. A pair of a confidence s and an outcome o has −o ln s − (1−o) ln(1−s), and
-    several labels a sample have the mean of that over all labels.
+    several labels per sample have the mean of that over all labels.
 
     Nothing is clipped: a true class with probability 0 makes it infinite, by definition of the score. Such zeros are
     rare in probabilities computed from logits in float64; float32 probabilities below 1e-45 are 0.

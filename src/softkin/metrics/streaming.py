@@ -81,7 +81,7 @@ class Running:
 class Accumulator:
     """Metrics of batches: call ``update`` with each, ``merge`` with other accumulators, ``compute`` at the end.
 
-    The state is a few sums, independent of the number of samples (and of K, but for class-wise errors, which keep
+    The state is a few sums, independent of the number of samples (and of K, except for class-wise errors, which keep
     K·bins; a KDE keeps six numbers for each of ``kde_cells`` cells). Results equal those of the whole data: to 1e-12
     for binned errors and averages, to 1e-6 for the KDE, whose bandwidth is known only at the end. Equal-mass bins,
     ``aurc``, ``auroc`` and ``fpr_at_95`` need all samples at once and are refused.

@@ -167,7 +167,7 @@ class PredictionFile:
 
     @property
     def claimed_classes(self) -> int:
-        """K, or 1 for pairs, which claim one thing a row."""
+        """K, or 1 for pairs, which claim one thing per row."""
         return 1 if self.are_pairs else self.num_classes
 
     def blocks(self, *, progress: bool | None = None) -> Iterator[Block]:

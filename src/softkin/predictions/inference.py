@@ -30,10 +30,10 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "are left out and named", "`--class-columns A,B`, `--ignore-columns A,B`"),
     ("the labels are in another file", "beside `logits.npy` or `.pt`, `labels.npy`, `y_true.npy` and the like are "
      "found",
-     "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one a line"),
+     "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line"),
     ("labels from 1 to K, as `2.0`, as a column (N, 1), or in another spelling (`CAT `)", "understood", ""),
     ("labels are names beside scores without names", "as many names as scores are taken in alphabetical order",
-     "`--class-names FILE`, one name a line, in the order of the columns"),
+     "`--class-names FILE`, one name per line, in the order of the columns"),
     ("rows were rounded and no longer sum to 1", "divided by their sums; refused where rounding cannot explain it",
      "`--renormalise`"),
     ("separated by semicolons, tabs or bars; decimal commas, percent signs, marked thousands, quotes; UTF-16 or "

@@ -326,7 +326,7 @@ MOST_CHANCE = 0.5
 
 
 def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
-    """Whether labels by class similarity could help."""
+    """Whether labels based on class similarity could help."""
     alike = data["similarity"]
     if alike is not None and (not alike["mistakes"]["wrong"] or alike["mistakes"]["chance"] > MOST_CHANCE):
         return []  # no mistake to explain, or so few classes that all of them are near

@@ -27,7 +27,7 @@ def test_all_right_by_chance_is_no_under_confidence():
 
 
 def test_a_gap_within_two_deviations_is_chance():
-    assert "nothing to mend" in what_a_gap_implies(0.019, 0.01)
+    assert "nothing to repair" in what_a_gap_implies(0.019, 0.01)
     assert "over-confident by 2.1 points" in what_a_gap_implies(0.021, 0.01)
     assert "under-confident by 2.1 points" in what_a_gap_implies(-0.021, 0.01)
     words = "perhaps under-confident (gap -15.2 ± 30.0 points): too few seeds or rows to tell"

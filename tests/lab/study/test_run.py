@@ -115,7 +115,7 @@ def test_the_baselines_gap_counts_as_chance_within_the_noise_of_its_rows():
     )
     apart = implied([network(0.9, 8000, 10_000), network(0.9, 9800, 10_000)])
     assert "perhaps over-confident (gap +1.0 ± 18.0 points): too few seeds" in apart  # +10 and −8
-    assert "nothing to mend" in implied([network(0.9, 9000, 10_000)])
+    assert "nothing to repair" in implied([network(0.9, 9000, 10_000)])
 
 
 def test_figures_of_what_has_no_class(tmp_path):

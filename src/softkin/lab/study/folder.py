@@ -15,7 +15,7 @@ from softkin.predictions import Predictions
 
 @dataclass(frozen=True)
 class Result:
-    """One method on one seed: its record, and the predictions behind it."""
+    """One method on one seed: its record, and its predictions."""
 
     method: str
     seed: int

@@ -77,8 +77,8 @@ def choose(rows: "Sequence[Row]") -> "Row":
     One-hot training, with the calibrator that repairs it if one does, stays unless it is told from the best in NLL,
     which is a proper score and counts accuracy and calibration, and others that lead gain enough. Of those that lead
     in NLL the ones are left that lead in accuracy, and in Hist P or come close to it. Of these the simplest is chosen
-    that is level with the one of the lowest NLL. From simple to complex: one-hot as it is, one-hot with a calibrator,
-    another training, that with a calibrator, several passes or networks.
+    that is not distinguishable from the one of the lowest NLL. From simple to complex: one-hot as it is, one-hot with a
+    calibrator, another training, that with a calibrator, several passes or networks.
     """
     plain = _row(rows, registry.ONE_HOT)
     kept, rival = repair(rows) or plain, _rival(rows)

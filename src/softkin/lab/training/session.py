@@ -245,17 +245,17 @@ def _in_words(numbers: Mapping[str, Any]) -> str:
 
 
 def verdict(test: Predictions, method: Method) -> str:
-    """Whether the network claims what it delivers on the test rows, and what mends it if not."""
+    """Whether the network claims what it delivers on the test rows, and what repairs it if not."""
     measured = metrics.signed_gap(test.probabilities, test.known_labels, confidence=0.95)
     assert isinstance(measured, metrics.Interval)
     gap = measured
-    mend = "a temperature mends it (softkin calibrate fit)"
+    repair = "a temperature repairs it (softkin calibrate fit)"
     alpha = method.values.get("alpha")
     if gap.low > 0:
         smooth = (
             "" if alpha is not None or method.auto_alpha is not None else ", or smooth labels with --method uniform"
         )
-        return f"Over-confident by {100 * gap:.1f} points on the test rows: {mend}{smooth}."
+        return f"Over-confident by {100 * gap:.1f} points on the test rows: {repair}{smooth}."
     if gap.high < 0:
         cause = "more epochs may, or"
         if method.auto_alpha is not None:
@@ -263,7 +263,7 @@ def verdict(test: Predictions, method: Method) -> str:
         elif alpha:
             finds = "--alpha auto finds less, or" if _may_move(method) else "on the way to better answers;"
             cause = f"α = {alpha:g} smooths more than this network needs, {finds}"
-        return f"Under-confident by {-100 * gap:.1f} points on the test rows: {cause} {mend}."
+        return f"Under-confident by {-100 * gap:.1f} points on the test rows: {cause} {repair}."
     return f"On the test rows confidence and accuracy agree within chance (gap {100 * gap:+.1f} points)."
 
 
