@@ -1,6 +1,7 @@
 """The command line, in this process and as a real one."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -462,12 +463,57 @@ def test_the_same_command_twice_goes_on_and_another_result_is_refused(capsys, tm
 def test_calibrate_fit_takes_the_best_by_cross_validation(capsys, tmp_path):
     code, output, _ = run(capsys, "calibrate", "fit", ROOT / "examples" / "churn.csv", "--output", tmp_path / "cal")
     assert code == 0
-    assert output.startswith("The best of 9 calibrators by cross-validation; nll, cross-fitted")
     held = predictions.load(ROOT / "examples" / "churn.csv", positive_class="1")
     best = calibrators.fit_best(
         held.scores, held.known_labels, calibrators.selection.default_candidates(), from_probabilities=True
     )
     assert type(calibrators.load(tmp_path / "cal")) is type(best.calibrator)
+    first, rival = (one.calibrator.in_words() for one in best.candidates[:2])
+    found = best.comparison
+    assert output.startswith(
+        f"Use {first}: NLL {best.uncalibrated:.4f} → {best.candidates[0].score:.4f} by cross-validation; not clearly "
+        f"better than {rival}, ahead by {-found.difference:.4f} (95 % interval −{found.high:.4f} to {-found.low:.4f}).\n"
+    )
+    table = [line.split("  ")[0] for line in output.split("\n\n")[0].splitlines()[2:]]
+    assert set(table) == {"uncalibrated", *(one.calibrator.in_words() for one in best.candidates)}
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_calibrator_that_cannot_help_is_not_advised(capsys, tmp_path):
+    generator = np.random.default_rng(0)
+    p = generator.uniform(size=40)
+    lines = [f"{y:d},{share:.3f}" for y, share in zip(generator.random(40) < p, p, strict=True)]
+    source = tmp_path / "few.csv"
+    source.write_text("\n".join(["y_true,y_prob", *lines]))
+    code, output, _ = run(capsys, "calibrate", "fit", source, "--output", tmp_path / "cal")
+    assert code == 0
+    assert output.startswith(
+        "No calibrator helps: by cross-validation the best, temperature, takes the NLL from 0.5492"
+    )
+
+
+@pytest.mark.filterwarnings("default")
+def test_no_python_spelling_and_at_most_80_columns(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    held, test = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
+    churn = ROOT / "examples" / "churn.csv"
+    for number, command in enumerate(
+        (
+            ("calibrate", "fit", held, "--output", tmp_path / "cal"),
+            ("calibrate", "fit", held, "--method", "temperature", "--certify", "--output", tmp_path / "t"),
+            ("calibrate", "apply", tmp_path / "cal", test, "--output", tmp_path / "a.npz"),
+            ("decide", "fit", held, "--rule", "sets", "--coverage", 0.8, "--output", tmp_path / "r"),
+            ("decide", "fit", churn, "--rule", "abstain", "--error", 0.3, "--output", tmp_path / "s"),
+            ("decide", "apply", tmp_path / "s", churn, "--output", tmp_path / "a.csv"),
+            ("monitor", churn, "--tolerance", "10%"),
+            ("check", churn, "--max", "ece=20%"),
+        )
+    ):
+        code, output, errors = run(capsys, *command)
+        assert code == 0, errors
+        said = output.replace(str(tmp_path), "")
+        assert not re.search(r"\w\(\)|\w=[\w'\"]|[A-Z][a-z]+[A-Z]|(?<![\w-])-\d|<\w", said), (number, said)
+        assert max(len(line) for line in said.splitlines()) <= 80, said
 
 
 @pytest.mark.filterwarnings("default")

@@ -129,7 +129,9 @@ def test_rows_of_the_fit_are_noticed(capsys, tmp_path):
     run(capsys, "decide", "fit", VALIDATION, "--rule", "abstain", "--error", 0.1, "--output", tmp_path / "rule")
     code, _, errors = run(capsys, "decide", "apply", tmp_path / "rule", VALIDATION, "--output", tmp_path / "x.csv")
     assert code == 0
-    assert "700 of the 700 samples of digits-validation.npz are among those that the Abstain was fitted on" in errors
+    assert (
+        "700 of the 700 samples of digits-validation.npz are among those that the abstain rule was fitted on" in errors
+    )
     code, output, errors = run(capsys, "decide", "compare", VALIDATION, VALIDATION, "--rules", "abstain", "--json")
     assert "700 of the 700 samples" in errors
     assert "the rules were fitted on" in json.loads(output)["warnings"][0]

@@ -1,6 +1,7 @@
 """``softkin calibrate``: fit a calibrator to a file of predictions, apply it to another, or compare all of them."""
 
 import argparse
+import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +12,13 @@ from softkin.cli import choices, listing
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.printing import json_text, present, print_data_sets, print_table, shown, wrote
+from softkin.cli.printing import json_text, present, print_data_sets, print_table, say, shown, signed, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from softkin.calibrators import Calibrator
+    from softkin.calibrators.selection import BestFit
     from softkin.metrics.catalogue import Metric
     from softkin.predictions import Predictions
 
@@ -220,9 +222,45 @@ def _fit(arguments: argparse.Namespace) -> None:
         print(json_text(about | {"certificate": certificate}))
         return
     if chosen is not None:
-        print(f"The best of {len(chosen.candidates)} calibrators by cross-validation; {chosen}\n")
-    print(f"{calibrator!r}\n{calibrator.certificate_}")
+        _print_choice(chosen)
+    say(f"{_summary(calibrator)}\nFitted on {signed(calibrator.certificate_.outcome)}")
     wrote(target(arguments))
+
+
+def _print_choice(chosen: "BestFit") -> None:
+    """Print which calibrator cross-validation chose and how sure that is, then the table of all."""
+    best = chosen.candidates[0]
+    before, after = (_plain(files.number(score)) for score in (chosen.uncalibrated, best.score))
+    name = best.calibrator.in_words()
+    if best.score < chosen.uncalibrated:
+        say(f"Use {name}: NLL {before} → {after} by cross-validation{_lead(chosen)}.")
+    else:
+        say(f"No calibrator helps: by cross-validation the best, {name}, takes the NLL from {before} to {after}.")
+    rows = [[one.calibrator.in_words(), _plain(files.number(one.score))] for one in chosen.candidates]
+    rows.append(["uncalibrated", before])
+    place = next((n for n, one in enumerate(chosen.candidates) if one.score > chosen.uncalibrated), len(rows) - 1)
+    print_table(["method", "NLL"], [*rows[:place], rows[-1], *rows[place:-1]], [])
+    print()
+
+
+def _lead(chosen: "BestFit") -> str:
+    """How far the choice is ahead of the next, and the interval of that."""
+    found = chosen.comparison
+    if found is None or not math.isfinite(found.difference):
+        return ""
+    low, high = sorted((-found.low, -found.high))
+    interval = signed(f"{-found.difference:.4f} (95 % interval {low:.4f} to {high:.4f})")
+    rival = chosen.candidates[1].calibrator.in_words()
+    if chosen.is_significant:
+        return f"; better than {rival} by {interval}"
+    return f"; not clearly better than {rival}, ahead by {interval}"
+
+
+def _summary(calibrator: "Calibrator") -> str:
+    """The calibrator's name and its fitted numbers."""
+    if calibrator.fell_back_:
+        return f"{calibrator.in_words()} changes nothing: calibrating made the held-out NLL worse"
+    return ", ".join(part for part in (calibrator.in_words(), signed(calibrator.summary())) if part)
 
 
 def _head(arguments: argparse.Namespace, held_out: "Predictions") -> "tuple[Calibrator, dict[str, Any]]":
@@ -260,19 +298,18 @@ def _apply(arguments: argparse.Namespace) -> None:
     calibrator = calibrators.load(arguments.folder)
     raw = read(arguments.file, arguments)
     if calibrator.takes_features != (arguments.features is not None):
-        name = type(calibrator).__name__
         takes = "needs --features, those of the same rows" if calibrator.takes_features else "takes no --features"
-        raise ValueError(f"{arguments.folder} holds a {name}, which {takes}.")
+        raise ValueError(f"{arguments.folder} holds the calibrator {calibrator.in_words()}, which {takes}.")
     if calibrator.takes_features:
         raw = replace(raw, features=_features(arguments.features))
     n = len(raw)
     after = raw.calibrated(calibrator)
-    name = type(calibrator).__name__
+    name = calibrator.in_words()
     common = calibrations.common_rows(calibrator, raw)
-    notice = leaks.notice(common, n, name, str(raw.name))
+    notice = leaks.notice(common, n, f"{name} calibrator", str(raw.name))
     if notice:
         warnings.warn(notice, stacklevel=2)
-    after.save(arguments.output, notes=leaks.note(common, n, name), force=arguments.force)
+    after.save(arguments.output, notes=leaks.note(common, n, f"{name} calibrator"), force=arguments.force)
     result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": n, "file": str(arguments.output)}
     if raw.labels is not None:
         for key, p in (("before", raw.probabilities), ("after", after.probabilities)):
@@ -284,10 +321,10 @@ def _apply(arguments: argparse.Namespace) -> None:
         print(json_text(result | {"warnings": [notice] if notice else [], "reordered": matched is not None}))
         return
     print(f"{shown(matched)}\n" if matched else "", end="")
-    print(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {n:,}")
+    say(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {n:,}")
     if raw.labels is not None:
         before, behind = result["before"], result["after"]
-        print(
+        say(
             f"NLL {_plain(files.number(before['nll']))} → {_plain(files.number(behind['nll']))}, ECE of the prediction "
             f"{100 * before['ece_hist']:.2f} % → {100 * behind['ece_hist']:.2f} %"
         )

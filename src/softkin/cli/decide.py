@@ -9,7 +9,7 @@ from softkin._io import files
 from softkin.cli import choices, listing
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.printing import json_text, present, print_data_sets, print_table, shown, too_wide, wrote
+from softkin.cli.printing import json_text, present, print_data_sets, print_table, say, shown, too_wide, wrote
 
 if TYPE_CHECKING:
     from softkin.decisions import Rule
@@ -193,7 +193,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         about = {"rule": repr(rule), "guarantee": rule.guarantee(), "num_samples": len(held_out)}
         print(json_text(about | {"folder": str(arguments.output)}))
         return
-    print(f"{rule!r}, fitted on {len(held_out):,} samples\n{rule.guarantee()}")
+    say(f"{rule.in_words()}, fitted on {len(held_out):,} samples\n{rule.guarantee()}")
     wrote(target(arguments))
 
 
@@ -224,10 +224,13 @@ def _apply(arguments: argparse.Namespace) -> None:
         print(json_text(result | {"reordered": matched is not None}))
         return
     print(f"{shown(matched)}\n" if matched else "", end="")
-    print(f"{rule!r}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n{rule.guarantee()}")
+    say(
+        f"{rule.in_words()}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n"
+        f"{rule.guarantee()}"
+    )
     if "measures" in result:
         known = [name for name in COLUMNS if name in result["measures"]]
-        print("; ".join(f"{HEADINGS[name]} {_cell(name, result['measures'][name])}" for name in known))
+        say("; ".join(f"{HEADINGS[name]} {_cell(name, result['measures'][name])}" for name in known))
         for line in result["details"].get("by_height", []):
             if line["rows"]:
                 coarse = f"a group of {line['classes_left']:.3g} classes on average"

@@ -10,7 +10,7 @@ from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import share
 from softkin.cli.inputs import add_common_options, reading_options
-from softkin.cli.printing import json_text, print_table, shown, wrote
+from softkin.cli.printing import json_text, print_table, shown, signed, wrote
 
 if TYPE_CHECKING:
     from softkin.evaluation.monitoring import Log, Monitor, Window
@@ -165,7 +165,7 @@ def _print(monitor: "Monitor", parts: "list[Window]", counted: int, arguments: a
             f"{part.rows:,}",
             _percent(part.claimed),
             _percent(part.right),
-            f"{100 * part.gap:+.1f}",
+            signed(f"{100 * part.gap:+.1f}"),
             _ends(part),
         ]
         for part in parts
@@ -178,4 +178,4 @@ def _percent(value: float) -> str:
 
 
 def _ends(part: Any) -> str:
-    return f"{100 * part.gap.low:+.1f} to {100 * part.gap.high:+.1f}"
+    return signed(f"{100 * part.gap.low:+.1f} to {100 * part.gap.high:+.1f}")

@@ -10,7 +10,7 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from softkin._io import files
 from softkin._io.escape import terminal
@@ -24,6 +24,48 @@ WIDE = 200  # columns where the output is not a terminal
 def width() -> int:
     """The number of columns to print: that of the terminal or of COLUMNS, else ``WIDE``."""
     return shutil.get_terminal_size((WIDE, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE
+
+
+def say(*lines: str, to: TextIO | None = None) -> None:
+    """Print prose: lines longer than the terminal are broken at words. Elsewhere each stays whole, for other programs.
+
+    Lines that go on are indented as their first line is.
+    """
+    stream = sys.stdout if to is None else to
+    known = stream.isatty() or "COLUMNS" in os.environ
+    room = max(20, shutil.get_terminal_size((WIDE, 24)).columns) if known else None
+    for line in "\n".join(lines).split("\n"):
+        print("\n".join([line] if room is None else at_words(line, room)), file=stream)
+
+
+def at_words(line: str, room: int) -> list[str]:
+    """A line as lines of at most this many columns, broken at spaces; a longer word, such as a path, stays whole.
+
+    Example:
+        >>> at_words("two words", 5)
+        ['two', 'words']
+    """
+    if columns_of(line) <= room:
+        return [line]
+    indent = re.match(" *", line)[0]  # type: ignore[index]
+    made = [indent]
+    for word in line.split():
+        longer = f"{made[-1]} {word}" if made[-1].strip() else f"{made[-1]}{word}"
+        if made[-1].strip() and columns_of(longer) > room:
+            made.append(indent + word)
+        else:
+            made[-1] = longer
+    return made
+
+
+def signed(text: str) -> str:
+    """A text with true minus signs before its numbers.
+
+    Example:
+        >>> signed("-0.5 to 1.2, p-value")
+        '−0.5 to 1.2, p-value'
+    """
+    return re.sub(r"(?<![\w-])-(?=[\d.∞])", "−", text)
 
 
 def json_text(data: Any) -> str:

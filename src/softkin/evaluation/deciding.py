@@ -164,7 +164,7 @@ def notice(rule: Rule, predictions: Predictions) -> str | None:
     if predictions.labels is None:
         return None
     common = leaks.overlap(rule.sample_digests_, predictions)
-    return leaks.notice(common, len(predictions), rule.title, str(predictions.name))
+    return leaks.notice(common, len(predictions), f"{rule.name} rule", str(predictions.name))
 
 
 def answers(rule: Rule, predictions: Predictions) -> Tensor:
