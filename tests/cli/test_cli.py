@@ -111,7 +111,10 @@ def test_matrices_are_not_overwritten_unless_told(capsys, tmp_path, names):
     before = (folder / "labels.safetensors").read_bytes()
     code, _, errors = run(capsys, "similarity", names, "--beta", 5, "--output", folder)
     assert code == 2
-    assert "similarity.safetensors exists already with another content; add --force to overwrite it." in errors
+    assert (
+        "distances.safetensors exists already, from another command or other files; add --force to overwrite it."
+        in errors
+    )
     assert (folder / "labels.safetensors").read_bytes() == before
     assert run(capsys, "similarity", names, "--beta", 5, "--output", folder, "--force")[0] == 0
     assert (folder / "labels.safetensors").read_bytes() != before
@@ -455,7 +458,7 @@ def test_the_same_command_twice_goes_on_and_another_result_is_refused(capsys, tm
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == kept
     code, _, errors = run(capsys, *fit[:3], "--method", "platt", "--output", tmp_path / "cal")
     assert code == 2
-    assert "exists already with another content; add --force to overwrite it" in errors
+    assert "exists already, from another command or other files; add --force to overwrite it" in errors
     assert run(capsys, *fit[:3], "--method", "platt", "--output", tmp_path / "cal", "--force")[0] == 0
 
 

@@ -47,7 +47,7 @@ def test_output_report_and_force(capsys, tmp_path):
     assert f"{table} was there already, with the same content" in output
     code, output, errors = run(capsys, "evaluate", EXAMPLE, "--n-bins", 9, *options)
     assert code == 2
-    assert f"{table} exists already with another content; add --force to overwrite it" in errors
+    assert f"{table} exists already, from another command or other files; add --force to overwrite it" in errors
     assert page.read_bytes() == before
     assert run(capsys, "evaluate", EXAMPLE, *options, "--force")[0] == 0
 
@@ -149,7 +149,7 @@ def test_what_stands_beside_the_page_is_seen_to_before_the_work(capsys, tmp_path
     beside.write_text("mine")
     code, output, errors = run(capsys, *call[:-1])
     assert (code, output) == (2, "")
-    assert f"{beside} exists already with another content; add --force to overwrite it" in errors
+    assert f"{beside} exists already, from another command or other files; add --force to overwrite it" in errors
     assert beside.read_text() == "mine"
 
 

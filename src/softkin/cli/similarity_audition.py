@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, measuring
-from softkin.cli.printing import json_text, rows_that_fit, shown
+from softkin.cli.printing import json_text, rows_that_fit, shown, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,7 +84,7 @@ def check(arguments: argparse.Namespace) -> None:
     checks.level(arguments.confidence)
     if arguments.output is not None and arguments.output.suffix != ".safetensors":
         raise ValueError(f"--output must end in .safetensors, got {arguments.output}.")
-    files.refuse_to_overwrite(arguments.output, force=arguments.force)
+    files.guard(arguments.output, force=arguments.force)
 
 
 def _distances(arguments: argparse.Namespace) -> list[str]:
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         result.save(arguments.output, class_names=classes.class_names, sources=words)
         if not arguments.json:
-            print(f"Wrote {shown(str(arguments.output))}")
+            wrote(arguments.output)
 
 
 def _candidates(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, measuring, running
-from softkin.cli.printing import json_text, print_table, shown
+from softkin.cli.printing import json_text, print_table, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -138,7 +138,8 @@ def run(arguments: argparse.Namespace) -> None:
         contents = _contents(matrix, measured, s, labels, arguments)
         files.write_together(contents)
         if not arguments.json:
-            print("\n".join(f"Wrote {shown(str(path))}" for path in contents))
+            for path in contents:
+                wrote(path)
 
 
 def _weights(mix: list[str]) -> list[tuple[str, float]]:
