@@ -82,7 +82,7 @@ def test_a_baseline_says_whether_smoothing_will_help_and_chooses_beta(capsys, tm
     code, output, errors = run(capsys, "similarity", names, "--baseline", tmp_path / "baseline.npz")
     assert (code, errors) == (0, "")
     assert (
-        "The baseline, on 420 rows, is over-confident by 15.0 points: fit a temperature, or smooth with alpha='auto' "
+        "The baseline, on 420 rows, is over-confident by 15.0 points: fit a temperature, or smooth with --alpha auto "
         "(or from α ≈ 0.09)" in output
     )
     assert "beta = 2" in output
@@ -101,6 +101,10 @@ def test_a_baseline_says_whether_smoothing_will_help_and_chooses_beta(capsys, tm
     other = predictions.Predictions.from_probabilities(p[:7], torch.arange(7), class_names=words[::-1])
     other.save(tmp_path / "other.npz")
     code, _, errors = run(capsys, "similarity", names, "--baseline", tmp_path / "other.npz")
+    assert code == 0, errors  # the same classes in another order
+    other = predictions.Predictions.from_probabilities(p[:7], torch.arange(7), class_names=[*words[1:], "else"])
+    other.save(tmp_path / "else.npz")
+    code, _, errors = run(capsys, "similarity", names, "--baseline", tmp_path / "else.npz")
     assert code == 1
     assert "must have the classes of" in errors
 

@@ -253,7 +253,8 @@ class Fitted(ABC, Generic[R]):
             >>> StructuredMatrixScaling(strength=1.0).in_words()
             'structured-matrix (strength 1)'
         """
-        options = [f"{key.replace('_', ' ')} {_said(value)}" for key, value in self._changed().items()]
+        said = {key.replace("_", " "): _said(value) for key, value in self._changed().items()}
+        options = [f"{key} {value}" for key, value in said.items() if value]
         name = self.name or re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(self).__name__).lower()
         return f"{name} ({', '.join(options)})" if options else name
 
@@ -487,9 +488,9 @@ def _shown(option: Any) -> str:
 
 
 def _said(option: Any) -> str:
-    """An option in words: "1", "pooled", "yes"; an array or a tree by what it is."""
+    """An option in words: "1", "pooled", "yes"; an array by its shape; nothing for a tree or the like."""
     if isinstance(option, bool) or option is None:
         return {True: "yes", False: "no", None: "none"}[option]
     if isinstance(option, str | int | float):
         return f"{option:g}" if isinstance(option, float) else str(option)
-    return " × ".join(map(str, option.shape)) if hasattr(option, "shape") else "given"
+    return " × ".join(map(str, option.shape)) if hasattr(option, "shape") else ""

@@ -40,6 +40,8 @@ def in_shell(message: str, options: Set[str]) -> str:
         '--n-bins must be at least 1; add --force to overwrite it.'
         >>> in_shell("pass aliases={'a': 'b'} (--alias a=b), or `vectors` (--vectors).", {"--alias"})
         'pass --alias a=b, or `vectors`.'
+        >>> in_shell("smooth with alpha='auto'.", {"--alpha"})
+        'smooth with --alpha auto.'
     """
 
     def beside(match: re.Match[str]) -> str:
@@ -54,7 +56,12 @@ def in_shell(message: str, options: Set[str]) -> str:
             return match[0]
         return f"add {name}" if match["verb"] else name
 
+    def valued(match: re.Match[str]) -> str:
+        name = f"--{match['name'].replace('_', '-')}"
+        return f"{name} {match['value']}" if name in options else match[0]
+
     message = _BOTH.sub(beside, message)
+    message = re.sub(r"\b(?P<name>[a-z]\w{0,60})='(?P<value>[\w.-]{1,60})'", valued, message)
     message = re.sub(r"(?P<verb>pass )?\b(?P<name>[a-z]\w{0,60})=(True\b|None\b|(?=[ ;,.)]|$))", option, message)
     message = re.sub(r"^(?P<verb>)`(?P<name>[a-z]\w{0,60})`(?= must)", option, message)
     return re.sub(r"(?<= or )(?P<verb>)`(?P<name>[a-z]\w{0,60})`(?= that)", option, message)

@@ -2,11 +2,12 @@
 
 import argparse
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
-from softkin.cli import choices, listing
+from softkin.cli import choices, listing, running
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
 from softkin.cli.printing import json_text, present, print_data_sets, print_table, say, shown, too_wide, wrote
@@ -93,6 +94,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         choose(tree, f"class tree: {lines}, or names", lambda: ["names"], files=True)
         similarity = parser.add_argument("--similarity", metavar="SOURCE")
         choose(similarity, "similarity for sets of similar classes: a file, or names", lambda: ["names"], files=True)
+        running.add_alias(parser)
         several = "; may be repeated to compare several" if parser is compare else ""
         costs = f"cost of taking one class for another, or class distances: .safetensors or .csv{several}"
         repeated = "append" if parser is compare else "store"
@@ -172,7 +174,11 @@ def _sources(arguments: argparse.Namespace, predictions: "Predictions") -> dict[
         return source if source == PER_CLASS else deciding.groups_of(source, predictions)
 
     costs = deciding.costs_of if arguments.action == "fit" else deciding.all_costs_of
-    makers: dict[str, Any] = {"tree": deciding.tree_of, "similarity": deciding.similarity_of}
+    aliases = running.aliases(arguments)
+    makers: dict[str, Any] = {
+        "tree": partial(deciding.tree_of, aliases=aliases),
+        "similarity": partial(deciding.similarity_of, aliases=aliases),
+    }
     makers |= {"costs": costs, "conditional": conditional}
     named = {name: getattr(arguments, name) for name in makers}
     return {name: None if source is None else makers[name](source, predictions) for name, source in named.items()}

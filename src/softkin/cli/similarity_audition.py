@@ -195,8 +195,9 @@ def _confusions(path: str, class_names: list[str]) -> "Confusions":
                 source = f"the human votes of {name}" + (" (true is what most chose)" if labels is None else "")
                 return audition.confusions_of_votes(votes, labels=labels, source=source)
     outputs = predictions.load(path)
-    if outputs.num_classes != len(class_names) or outputs.class_names not in (None, list(class_names)):
-        raise SoftkinError(f"{path} must have the classes of SOURCE, in the same order, but they differ.")
+    if outputs.num_classes != len(class_names):
+        raise SoftkinError(f"{path} must have the {len(class_names)} classes of SOURCE, it has {outputs.num_classes}.")
+    outputs = outputs.in_order(class_names, "SOURCE")
     return audition.confusions_of_outputs(outputs.probabilities, outputs.known_labels, source=f"the outputs in {name}")
 
 
