@@ -549,3 +549,35 @@ def test_messages_of_the_library_name_options_in_the_shell():
         ("`logits` must hold numbers", "`logits` must hold numbers"),
     ):
         assert in_shell(said, options) == shown
+
+
+@pytest.mark.filterwarnings("default")
+def test_shares_may_be_percent(capsys, tmp_path):
+    held = ROOT / "examples" / "digits-validation.npz"
+    said = {}
+    for text in ("0.8", "80%", "80"):
+        fit = ("decide", "fit", held, "--rule", "sets", "--coverage", text, "--output", tmp_path / "rule", "--force")
+        code, output, errors = run(capsys, *fit)
+        assert code == 0, errors
+        said[text] = output
+        assert ("--coverage 80 is read as 80 %" in errors) == (text == "80")
+    assert len(set(said.values())) == 1
+    assert "at least 80 % of new rows" in said["80"]
+    for command in ("evaluate", "check --max ece=90%", "monitor --tolerance 10%"):
+        name, *more = command.split()
+        code, _, errors = run(capsys, name, ROOT / "examples" / "churn.csv", *more, "--confidence", "90%")
+        assert code == 0, errors
+        code, _, errors = run(capsys, name, ROOT / "examples" / "churn.csv", *more, "--confidence", "1.5")
+        assert code == 2
+        assert "--confidence must be between 0 and 1, or between 0% and 100%, got 1.5" in errors
+        code, _, errors = run(capsys, name, ROOT / "examples" / "churn.csv", *more, "--confidence", "much")
+        assert code == 2
+        assert "--confidence must be a share such as 0.05 or 5%, got 'much'" in errors
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_file_of_a_calibrator_may_be_named_instead_of_its_folder(capsys, tmp_path):
+    held = ROOT / "examples" / "digits-validation.npz"
+    run(capsys, "calibrate", "fit", held, "--method", "temperature", "--output", tmp_path / "cal")
+    file = tmp_path / "cal" / "calibrator.safetensors"
+    assert run(capsys, "calibrate", "apply", file, held, "--output", tmp_path / "a.npz")[0] == 0

@@ -301,6 +301,8 @@ class Fitted(ABC, Generic[R]):
             SoftkinError: The folder holds no such thing, or it is damaged.
         """
         path, what = cls.file_in(folder), f"a {cls.what}"
+        if Path(folder).name == path.name and Path(folder).is_file():
+            path = Path(folder)  # the file itself was named
         if not path.exists():
             raise SoftkinError(f"{folder} holds no {cls.what}: there is no {path.name}.")
         about, tensors = bundles.read(path, what)

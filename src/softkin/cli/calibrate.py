@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, listing
-from softkin.cli.arguments import MOST_SEED, within
+from softkin.cli.arguments import MOST_SEED, check_shares, percentage, within
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
 from softkin.cli.printing import json_text, present, print_data_sets, print_table, say, shown, signed, wrote
@@ -119,7 +119,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     ordered = compare.add_argument("--metric", default="nll")
     choose(ordered, "metric that orders the table: {} (default: nll)", choices.metrics_of_order)
     listing.add(compare, listing.calibrators)
-    compare.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    compare.add_argument("--confidence", type=percentage, default=0.95, help="level of the intervals (default: 0.95)")
     compare.add_argument("--resamples", type=int, default=1000, help="resamples for the intervals (default: 1000)")
     compare.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
     compare.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
@@ -144,8 +144,7 @@ def _add_features(group: "argparse._ActionsContainer", of: str) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     if arguments.action == "compare":
-        if not 0 < arguments.confidence < 1:
-            raise ValueError(f"--confidence must be between 0 and 1, got {arguments.confidence:g}.")
+        check_shares(arguments, "confidence")
         within(arguments.resamples, "--resamples", 100, 1_000_000)
         within(arguments.seed, "--seed", 0, MOST_SEED)
         if arguments.labels is not None:

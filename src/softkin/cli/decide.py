@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, listing, running
+from softkin.cli.arguments import check_shares, percentage
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
 from softkin.cli.printing import json_text, present, print_data_sets, print_table, say, shown, too_wide, wrote
@@ -80,15 +81,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     choose(
         compare.add_argument("--rules", metavar="A,B,…"), "rules, of {} (default: all)", choices.rules, separators=","
     )
-    compare.add_argument("--level", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    compare.add_argument("--level", type=percentage, default=0.95, help="level of the intervals (default: 0.95)")
     compare.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
 
     for parser in (fit, compare):
         parser.add_argument(
-            "--coverage", type=float, help="share of rows whose set must hold the true class (default: 0.9)"
+            "--coverage", type=percentage, help="share of rows whose set must hold the true class (default: 0.9)"
         )
-        parser.add_argument("--error", type=float, help="highest error rate of the answers (default: 0.05)")
-        parser.add_argument("--confidence", type=float, help="confidence with which --error holds (default: 0.95)")
+        parser.add_argument("--error", type=percentage, help="highest error rate of the answers (default: 0.05)")
+        parser.add_argument("--confidence", type=percentage, help="confidence with which --error holds (default: 0.95)")
         tree = parser.add_argument("--tree", metavar="SOURCE")
         lines = "a table of parent,child or class,superclass, nested .json or .yaml, a file of class distances"
         choose(tree, f"class tree: {lines}, or names", lambda: ["names"], files=True)
@@ -109,10 +110,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    for option in ("coverage", "error", "confidence", "level"):
-        value = getattr(arguments, option, None)
-        if value is not None and not 0 < value < 1:
-            raise ValueError(f"--{option} must be between 0 and 1, got {value:g}.")
+    check_shares(arguments, "coverage", "error", "confidence", "level")
     groups = getattr(arguments, "conditional", None)
     if groups not in (None, PER_CLASS) and not Path(groups).is_file():
         raise ValueError(
