@@ -90,7 +90,7 @@ def test_what_was_fitted_on_is_noticed(capsys, tmp_path):
     for path, words in (
         (
             VALIDATION,
-            "700 of the 700 samples of digits-validation.npz are among those that the TemperatureScaling was fitted on",
+            "700 of the 700 samples of digits-validation.npz are among those that the temperature calibrator was fitted on",
         ),
         (tmp_path / "other name.csv", "700 of the 700 samples"),
         (tmp_path / "part.npz", "50 of the 847 samples of part.npz"),
@@ -102,7 +102,7 @@ def test_what_was_fitted_on_is_noticed(capsys, tmp_path):
         # and whoever measures the calibrated file is told as well
         assert cli.main(["evaluate", str(tmp_path / "o.npz"), "--resamples", "100", "--json"]) == 0
         captured = capsys.readouterr()
-        assert "are among those that the TemperatureScaling was fitted on" in captured.err
+        assert "are among those that the temperature calibrator was fitted on" in captured.err
         assert "fitted on" in json.loads(captured.out)["models"][0]["warnings"][0]
     code, _, errors = run(capsys, "compare", VALIDATION, VALIDATION, "--methods", "temperature", "--resamples", 100)
     assert code == 0
@@ -200,7 +200,7 @@ def test_probabilities_only(capsys, tmp_path):
     np.savez(tmp_path / "u.npz", probs=test.probabilities.numpy())  # no labels
     code, output, _ = run(capsys, "apply", tmp_path / "cal", tmp_path / "u.npz", "--output", tmp_path / "o.npz")
     assert code == 0
-    assert output.startswith("TemperatureScaling, fitted on 700 samples, applied to 797\nWrote")
+    assert output.startswith("temperature, fitted on 700 samples, applied to 797\nWrote")
     written = reading.read(tmp_path / "o.npz")
     assert written.labels is None
     expected = calibrators.TemperatureScaling().fit(held_out.logits, held_out.known_labels).predict_proba(test.logits)
@@ -212,12 +212,12 @@ def test_probabilities_only(capsys, tmp_path):
     [
         (["fit", "V", "--method", "temprature", "--output", "OUT"], 2, "got 'temprature'; did you mean 'temperature'?"),
         (["fit", "V", "--method", "ets", "--output", "V"], 2, "--output must be a folder"),
-        (["fit", "V", "--method", "ets", "--output", "THERE"], 2, "calibrator.safetensors exists already with another content; add --force"),
+        (["fit", "V", "--method", "ets", "--output", "THERE"], 2, "calibrator.safetensors exists already, from another command or other files; add --force"),
         (["fit", "absent.npz", "--method", "ets", "--output", "OUT"], 1, "there is no such file"),
         (["fit", "U", "--method", "ets", "--output", "OUT"], 1, "must have labels for this"),
         (["apply", "OUT", "T", "--output", "o.npz"], 1, "holds no calibrator"),
         (["apply", "THERE", "T", "--output", "o.txt"], 2, "--output must end in .npz, .safetensors or .csv"),
-        (["apply", "THERE", "T", "--output", "V"], 2, "exists already with another content; add --force"),
+        (["apply", "THERE", "T", "--output", "V"], 2, "exists already, from another command or other files; add --force"),
         (["apply", "THERE", "THREE", "--output", "OUT.npz"], 1, "must have the 10 classes that the calibrator was fitted on, got 3"),
         (["compare", "V", "THREE"], 1, "has 10 classes and three.npz has 3"),
         (["compare", "V", "T", "--methods", "magic"], 2, "`method` must be one of temperature, ensemble-temperature"),
@@ -267,7 +267,7 @@ def test_a_head_is_fitted_and_applied_with_features(capsys, tmp_path):
         tmp_path / "order.safetensors", "--output", tmp_path / "cal",
     )  # fmt: skip
     assert (code, errors) == (0, "")
-    assert "KinHead on 200 samples of 3 classes" in output
+    assert "Fitted on 200 samples of 3 classes" in output
     (x, z, y), (own, _, own_y), (xt, zt, _) = made["validation"], made["train"], made["test"]
     head = calibrators.KinHead(similarity.from_distances(D)).fit(
         z, y, features=x, train_features=own, train_labels=own_y
@@ -277,7 +277,7 @@ def test_a_head_is_fitted_and_applied_with_features(capsys, tmp_path):
         "--output", tmp_path / "out.npz",
     )  # fmt: skip
     assert (code, errors) == (0, "")
-    assert "KinHead, fitted on 200 samples, applied to 300" in output
+    assert "kin-head (similarity 3 × 3), fitted on 200 samples, applied to 300" in output
     np.testing.assert_allclose(
         predictions.load(tmp_path / "out.npz").probabilities, head.predict_proba(zt, features=xt)
     )
@@ -288,10 +288,10 @@ def test_a_head_is_fitted_and_applied_with_features(capsys, tmp_path):
     [
         (["fit", "validation.npz", "--method", "kin-head", "--output", "x"], "needs --features"),
         (["fit", "validation.npz", "--features", "test-features.npz", "--output", "x"], "it is for kin-head"),
-        (["apply", "cal", "test.npz", "--output", "y.npz"], "holds a KinHead, which needs --features"),
+        (["apply", "cal", "test.npz", "--output", "y.npz"], "holds the calibrator kin-head, which needs --features"),
         (
             ["apply", "ts", "test.npz", "--features", "test-features.npz", "--output", "y.npz"],
-            "a TemperatureScaling, which takes no --features",
+            "the calibrator temperature, which takes no --features",
         ),
         (
             ["apply", "cal", "test.npz", "--features", "train-features.npz", "--output", "y.npz"],

@@ -1,6 +1,7 @@
 """The command line, in this process and as a real one."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -81,7 +82,7 @@ def test_a_baseline_says_whether_smoothing_will_help_and_chooses_beta(capsys, tm
     code, output, errors = run(capsys, "similarity", names, "--baseline", tmp_path / "baseline.npz")
     assert (code, errors) == (0, "")
     assert (
-        "The baseline, on 420 rows, is over-confident by 15.0 points: fit a temperature, or smooth with alpha='auto' "
+        "The baseline, on 420 rows, is over-confident by 15.0 points: fit a temperature, or smooth with --alpha auto "
         "(or from α ≈ 0.09)" in output
     )
     assert "beta = 2" in output
@@ -100,6 +101,10 @@ def test_a_baseline_says_whether_smoothing_will_help_and_chooses_beta(capsys, tm
     other = predictions.Predictions.from_probabilities(p[:7], torch.arange(7), class_names=words[::-1])
     other.save(tmp_path / "other.npz")
     code, _, errors = run(capsys, "similarity", names, "--baseline", tmp_path / "other.npz")
+    assert code == 0, errors  # the same classes in another order
+    other = predictions.Predictions.from_probabilities(p[:7], torch.arange(7), class_names=[*words[1:], "else"])
+    other.save(tmp_path / "else.npz")
+    code, _, errors = run(capsys, "similarity", names, "--baseline", tmp_path / "else.npz")
     assert code == 1
     assert "must have the classes of" in errors
 
@@ -110,7 +115,10 @@ def test_matrices_are_not_overwritten_unless_told(capsys, tmp_path, names):
     before = (folder / "labels.safetensors").read_bytes()
     code, _, errors = run(capsys, "similarity", names, "--beta", 5, "--output", folder)
     assert code == 2
-    assert "similarity.safetensors exists already with another content; add --force to overwrite it." in errors
+    assert (
+        "distances.safetensors exists already, from another command or other files; add --force to overwrite it."
+        in errors
+    )
     assert (folder / "labels.safetensors").read_bytes() == before
     assert run(capsys, "similarity", names, "--beta", 5, "--output", folder, "--force")[0] == 0
     assert (folder / "labels.safetensors").read_bytes() != before
@@ -454,7 +462,7 @@ def test_the_same_command_twice_goes_on_and_another_result_is_refused(capsys, tm
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == kept
     code, _, errors = run(capsys, *fit[:3], "--method", "platt", "--output", tmp_path / "cal")
     assert code == 2
-    assert "exists already with another content; add --force to overwrite it" in errors
+    assert "exists already, from another command or other files; add --force to overwrite it" in errors
     assert run(capsys, *fit[:3], "--method", "platt", "--output", tmp_path / "cal", "--force")[0] == 0
 
 
@@ -462,12 +470,57 @@ def test_the_same_command_twice_goes_on_and_another_result_is_refused(capsys, tm
 def test_calibrate_fit_takes_the_best_by_cross_validation(capsys, tmp_path):
     code, output, _ = run(capsys, "calibrate", "fit", ROOT / "examples" / "churn.csv", "--output", tmp_path / "cal")
     assert code == 0
-    assert output.startswith("The best of 9 calibrators by cross-validation; nll, cross-fitted")
     held = predictions.load(ROOT / "examples" / "churn.csv", positive_class="1")
     best = calibrators.fit_best(
         held.scores, held.known_labels, calibrators.selection.default_candidates(), from_probabilities=True
     )
     assert type(calibrators.load(tmp_path / "cal")) is type(best.calibrator)
+    first, rival = (one.calibrator.in_words() for one in best.candidates[:2])
+    found = best.comparison
+    assert output.startswith(
+        f"Use {first}: NLL {best.uncalibrated:.4f} → {best.candidates[0].score:.4f} by cross-validation; not clearly "
+        f"better than {rival}, ahead by {-found.difference:.4f} (95 % interval −{found.high:.4f} to {-found.low:.4f}).\n"
+    )
+    table = [line.split("  ")[0] for line in output.split("\n\n")[0].splitlines()[2:]]
+    assert set(table) == {"uncalibrated", *(one.calibrator.in_words() for one in best.candidates)}
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_calibrator_that_cannot_help_is_not_advised(capsys, tmp_path):
+    generator = np.random.default_rng(0)
+    p = generator.uniform(size=40)
+    lines = [f"{y:d},{share:.3f}" for y, share in zip(generator.random(40) < p, p, strict=True)]
+    source = tmp_path / "few.csv"
+    source.write_text("\n".join(["y_true,y_prob", *lines]))
+    code, output, _ = run(capsys, "calibrate", "fit", source, "--output", tmp_path / "cal")
+    assert code == 0
+    assert output.startswith(
+        "No calibrator helps: by cross-validation the best, temperature, takes the NLL from 0.5492"
+    )
+
+
+@pytest.mark.filterwarnings("default")
+def test_no_python_spelling_and_at_most_80_columns(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    held, test = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
+    churn = ROOT / "examples" / "churn.csv"
+    for number, command in enumerate(
+        (
+            ("calibrate", "fit", held, "--output", tmp_path / "cal"),
+            ("calibrate", "fit", held, "--method", "temperature", "--certify", "--output", tmp_path / "t"),
+            ("calibrate", "apply", tmp_path / "cal", test, "--output", tmp_path / "a.npz"),
+            ("decide", "fit", held, "--rule", "sets", "--coverage", 0.8, "--output", tmp_path / "r"),
+            ("decide", "fit", churn, "--rule", "abstain", "--error", 0.3, "--output", tmp_path / "s"),
+            ("decide", "apply", tmp_path / "s", churn, "--output", tmp_path / "a.csv"),
+            ("monitor", churn, "--tolerance", "10%"),
+            ("check", churn, "--max", "ece=20%"),
+        )
+    ):
+        code, output, errors = run(capsys, *command)
+        assert code == 0, errors
+        said = output.replace(str(tmp_path), "")
+        assert not re.search(r"\w\(\)|\w=[\w'\"]|[A-Z][a-z]+[A-Z]|(?<![\w-])-\d|<\w", said), (number, said)
+        assert max(len(line) for line in said.splitlines()) <= 80, said
 
 
 @pytest.mark.filterwarnings("default")
@@ -498,3 +551,35 @@ def test_messages_of_the_library_name_options_in_the_shell():
         ("`logits` must hold numbers", "`logits` must hold numbers"),
     ):
         assert in_shell(said, options) == shown
+
+
+@pytest.mark.filterwarnings("default")
+def test_shares_may_be_percent(capsys, tmp_path):
+    held = ROOT / "examples" / "digits-validation.npz"
+    said = {}
+    for text in ("0.8", "80%", "80"):
+        fit = ("decide", "fit", held, "--rule", "sets", "--coverage", text, "--output", tmp_path / "rule", "--force")
+        code, output, errors = run(capsys, *fit)
+        assert code == 0, errors
+        said[text] = output
+        assert ("--coverage 80 is read as 80 %" in errors) == (text == "80")
+    assert len(set(said.values())) == 1
+    assert "at least 80 % of new rows" in said["80"]
+    for command in ("evaluate", "check --max ece=90%", "monitor --tolerance 10%"):
+        name, *more = command.split()
+        code, _, errors = run(capsys, name, ROOT / "examples" / "churn.csv", *more, "--confidence", "90%")
+        assert code == 0, errors
+        code, _, errors = run(capsys, name, ROOT / "examples" / "churn.csv", *more, "--confidence", "1.5")
+        assert code == 2
+        assert "--confidence must be between 0 and 1, or between 0% and 100%, got 1.5" in errors
+        code, _, errors = run(capsys, name, ROOT / "examples" / "churn.csv", *more, "--confidence", "much")
+        assert code == 2
+        assert "--confidence must be a share such as 0.05 or 5%, got 'much'" in errors
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_file_of_a_calibrator_may_be_named_instead_of_its_folder(capsys, tmp_path):
+    held = ROOT / "examples" / "digits-validation.npz"
+    run(capsys, "calibrate", "fit", held, "--method", "temperature", "--output", tmp_path / "cal")
+    file = tmp_path / "cal" / "calibrator.safetensors"
+    assert run(capsys, "calibrate", "apply", file, held, "--output", tmp_path / "a.npz")[0] == 0

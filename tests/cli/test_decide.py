@@ -129,7 +129,9 @@ def test_rows_of_the_fit_are_noticed(capsys, tmp_path):
     run(capsys, "decide", "fit", VALIDATION, "--rule", "abstain", "--error", 0.1, "--output", tmp_path / "rule")
     code, _, errors = run(capsys, "decide", "apply", tmp_path / "rule", VALIDATION, "--output", tmp_path / "x.csv")
     assert code == 0
-    assert "700 of the 700 samples of digits-validation.npz are among those that the Abstain was fitted on" in errors
+    assert (
+        "700 of the 700 samples of digits-validation.npz are among those that the abstain rule was fitted on" in errors
+    )
     code, output, errors = run(capsys, "decide", "compare", VALIDATION, VALIDATION, "--rules", "abstain", "--json")
     assert "700 of the 700 samples" in errors
     assert "the rules were fitted on" in json.loads(output)["warnings"][0]
@@ -225,3 +227,20 @@ def test_sets_by_group_of_rows_and_by_weight(capsys, tmp_path):
     code, _, errors = run(capsys, *abstain)
     assert code != 0
     assert "the guarantee of Abstain knows no weights of rows" in errors
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_name_without_a_vector_is_like_all_others(capsys, tmp_path):
+    names = ["cat", "dog", "car", "truck", "ship", "汽车", "Katze", "J45.9", "n01440764"]
+    y = torch.arange(180) % 9
+    logits = torch.randn(180, 9, generator=torch.Generator().manual_seed(0)) + 2 * torch.eye(9)[y]
+    predictions.Predictions(logits, y, names).save(tmp_path / "p.npz")
+    for options in (("sets", "--similarity", "names"), ("climb", "--tree", "names", "--error", 0.3)):
+        fit = ("decide", "fit", tmp_path / "p.npz", "--output", tmp_path / options[0], "--rule", *options)
+        code, _, errors = run(capsys, *fit)
+        assert code == 0, errors
+        assert "4 of 9 classes have names without a vector" in errors
+        assert "--alias '汽车=OTHER' looks up another word instead" in errors
+        code, _, errors = run(capsys, *fit, "--alias", "Katze=kitten", "--force")
+        assert code == 0, errors
+        assert "3 of 9 classes have names without a vector" in errors

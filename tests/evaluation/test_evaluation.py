@@ -47,7 +47,7 @@ def test_output_report_and_force(capsys, tmp_path):
     assert f"{table} was there already, with the same content" in output
     code, output, errors = run(capsys, "evaluate", EXAMPLE, "--n-bins", 9, *options)
     assert code == 2
-    assert f"{table} exists already with another content; add --force to overwrite it" in errors
+    assert f"{table} exists already, from another command or other files; add --force to overwrite it" in errors
     assert page.read_bytes() == before
     assert run(capsys, "evaluate", EXAMPLE, *options, "--force")[0] == 0
 
@@ -59,8 +59,8 @@ def test_output_report_and_force(capsys, tmp_path):
         (["UNCLEAR"], 1, "does not say whether its numbers are logits or probabilities, and the numbers could be either; type --logits"),
         (["UNCLEAR", "--probs"], 1, "must have rows that sum to 1, but row 0 sums to 1.4"),
         (["NOLABELS"], 1, "must have labels, one for each row; name their column with --label-column, or a file"),
-        (["GOOD", "--confidence", "1.5"], 2, "--confidence must be between 0 and 1, got 1.5"),
-        (["GOOD", "--abstain", "5"], 2, "--abstain must be between 0 and 1, got 5"),
+        (["GOOD", "--confidence", "1.5"], 2, "--confidence must be between 0 and 1, or between 0% and 100%, got 1.5"),
+        (["GOOD", "--abstain", "2"], 2, "--abstain must be between 0 and 1, or between 0% and 100%, got 2"),
         (["GOOD", "--resamples", "10"], 2, "--resamples must be at least 100, got 10"),
         (["GOOD", "--n-bins", "0"], 2, "--n-bins must be at least 1, got 0"),
         (["GOOD", "--logits", "--probs"], 2, "not allowed with argument"),
@@ -149,7 +149,7 @@ def test_what_stands_beside_the_page_is_seen_to_before_the_work(capsys, tmp_path
     beside.write_text("mine")
     code, output, errors = run(capsys, *call[:-1])
     assert (code, output) == (2, "")
-    assert f"{beside} exists already with another content; add --force to overwrite it" in errors
+    assert f"{beside} exists already, from another command or other files; add --force to overwrite it" in errors
     assert beside.read_text() == "mine"
 
 

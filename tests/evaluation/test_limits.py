@@ -122,7 +122,7 @@ def test_command_exit_codes_and_files(capsys, tmp_path):
         ((), "at least one limit is needed"),
         (("--max", "ece"), "METRIC=NUMBER"),
         (("--max", "ece=5%", "--max", "ece=6%"), "twice"),
-        (("--max", "ece=5%", "--confidence", "95"), "--confidence must be between"),
+        (("--max", "ece=5%", "--confidence", "1.95"), "--confidence must be between"),
     ],
 )
 def test_wrong_usage(capsys, options, words):

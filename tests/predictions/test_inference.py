@@ -84,7 +84,8 @@ def test_ages_are_no_classes(tmp_path, labels):
     assert read.class_names == NAMES
     assert read.known_labels.tolist() == LABELS
     assert torch.allclose(read.probabilities, P, atol=0.02)
-    for options in ({"ignore_columns": ["age", "customer_id"]}, {"class_columns": NAMES}):
+    by_name = [{"ignore_columns": ["age", "customer_id"]}, {"class_columns": NAMES}]
+    for options in (*by_name, {"ignore_columns": "age, customer_id"}, {"class_columns": ",".join(NAMES)}):
         assert torch.equal(loaded(path, said[1:], **options).probabilities, read.probabilities)
     # Also if somebody follows an advice that was meant for other files.
     assert loaded(path, said[:2], renormalise=True).class_names == NAMES

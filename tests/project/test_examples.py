@@ -164,3 +164,9 @@ def test_torchvisions_reference_script():
     first = script["train_one_epoch"](model, criterion, optimizer, list(batches(1)), RandomMixup(8))
     last = script["train_one_epoch"](model, criterion, optimizer, batches(), RandomMixup(8))
     assert last < first
+
+
+def test_the_simulated_files_are_those_of_the_script():
+    script = runpy.run_path(str(EXAMPLES.parent / "scripts" / "build_examples.py"), run_name="script")
+    for name, seed in (("churn", 1), ("tickets", 2)):
+        assert script[name](np.random.default_rng(seed)) == (EXAMPLES / f"{name}.csv").read_text(), name

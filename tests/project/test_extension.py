@@ -78,7 +78,7 @@ def test_a_calibrator_is_one_class(toy_calibrator, capsys, tmp_path):
     assert "halfway" in run("fit", "--help")
     for spelling in ("halfway", "hw", "HALF", "Halfway"):
         output = run("fit", VALIDATION, "--method", spelling, "--output", tmp_path / "cal", "--force")
-        assert output.startswith("<Halfway(): NLL")
+        assert output.startswith("halfway\nFitted on 700 samples")
     assert type(calibrators.load(tmp_path / "cal")) is toy_calibrator
     result = json.loads(run("compare", VALIDATION, TEST, "--methods", "hw,ts", "--resamples", 100, "--json"))
     assert {line["method"] for line in result["methods"]} == {"uncalibrated", "halfway", "temperature"}
@@ -654,7 +654,7 @@ def test_a_rule_is_one_class(module, capsys, tmp_path):
             output = run(
                 "fit", VALIDATION, "--rule", spelling, "--error", 0.5, "--output", tmp_path / "rule", "--force"
             )
-            assert output.startswith("Ahead(error=0.5), fitted on 700 samples\nNothing is promised.")
+            assert output.startswith("ahead (error 0.5), fitted on 700 samples\nNothing is promised.")
         assert type(decisions.load(tmp_path / "rule")) is toy
         run("apply", tmp_path / "rule", TEST, "--output", tmp_path / "answers.csv")
         best = prediction_files.read(TEST).probabilities.topk(2, dim=1).values

@@ -151,14 +151,29 @@ def _state(names: Sequence[str], paths: Sequence[str]) -> tuple[str, float]:
 
 def remembered(key: str, make: Callable[[], Any]) -> Any:
     """The plain data that ``make`` returns, computed once for each key."""
-    memory = folder() / "digests" / f"{files.sha256(key.encode())}.json"
+    value = recall(key)
+    if value is None:
+        value = make()
+        keep(key, value)
+    return value
+
+
+def recall(key: str) -> Any:
+    """The plain data that were kept under a key, or None."""
     with contextlib.suppress(SoftkinError, KeyError, TypeError):
-        kept = files.read_json(memory, "a result")
+        kept = files.read_json(_memory(key), "a result")
         if kept["key"] == key:
             return kept["value"]
-    value = make()
-    _remember(memory, {"key": key, "value": value})
-    return value
+    return None
+
+
+def keep(key: str, value: Any) -> None:
+    """Keep plain data under a key, where the cache can be written."""
+    _remember(_memory(key), {"key": key, "value": value})
+
+
+def _memory(key: str) -> Path:
+    return folder() / "digests" / f"{files.sha256(key.encode('utf-8', 'surrogateescape'))}.json"
 
 
 def _remember(memory: Path, content: Any) -> None:

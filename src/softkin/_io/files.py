@@ -243,12 +243,15 @@ class Exists(SoftkinError, ValueError):
 
 _GUARDED: dict[Path, bool] = {}
 """Files that may be written again with the content that they have; whether that has happened"""
+_OUTPUTS: list[Path] = []
+_RELEASED: list[Path] = []
 
 
 def guard(*paths: str | Path | None, force: bool = False) -> None:
     """Allow to write existing files only with the content that they have, until ``unguard``; with ``force`` any.
 
-    A command that is repeated then says that nothing changed. Call it before any work starts.
+    A command that is repeated then says that nothing changed. Call it before any work starts; ``guarded`` and
+    ``outputs`` say what was named.
 
     Raises:
         SoftkinError: A path cannot be replaced.
@@ -257,22 +260,31 @@ def guard(*paths: str | Path | None, force: bool = False) -> None:
         if path is None:
             continue
         replaceable(Path(path))
+        _OUTPUTS.append(Path(path))
         if not force and os.path.lexists(path):
-            if not _may_be_ours(Path(path)):
-                raise Exists(f"{path} exists already with another content; pass force=True to overwrite it.")
             _GUARDED[Path(path).resolve()] = False
 
 
-def _may_be_ours(path: Path) -> bool:
-    """Whether a file begins as those of its suffix do; no work is done for a file that cannot be the same."""
-    with path.open("rb") as file:
-        start = file.read(2)
-    return start.startswith({".json": b"{", ".html": b"<", ".htm": b"<", ".npz": b"PK"}.get(path.suffix.lower(), b""))
+def outputs() -> tuple[Path, ...]:
+    """All files that were named to ``guard``, whether they exist or not."""
+    return tuple(_OUTPUTS)
+
+
+def guarded() -> tuple[Path, ...]:
+    """The files among them that may only be written with the content that they have."""
+    return tuple(path for path in _OUTPUTS if path.resolve() in _GUARDED)
+
+
+def release() -> None:
+    """Allow to write the guarded files with any content: they come from the same command, whose seconds may differ."""
+    _RELEASED.extend(_GUARDED)
 
 
 def unguard() -> None:
     """Forget all guarded files."""
+    _RELEASED.clear()
     _GUARDED.clear()
+    _OUTPUTS.clear()
 
 
 def was_same(path: str | Path) -> bool:
@@ -289,6 +301,8 @@ def _unchanged(path: Path, content: bytes | str) -> bool:
     if path.resolve() not in _GUARDED:
         return False
     if path.read_bytes() != (content.encode() if isinstance(content, str) else content):
+        if path.resolve() in _RELEASED:
+            return False
         raise Exists(f"{path} exists already with another content; pass force=True to overwrite it.")
     _GUARDED[path.resolve()] = True
     return True

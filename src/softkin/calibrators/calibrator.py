@@ -547,6 +547,10 @@ class Composed(Calibrator, unlisted=True):
                 super().set_params(**{name: value})
         return self
 
+    def in_words(self) -> str:
+        """The names of the steps, first to last."""
+        return ", then ".join(step.in_words() for step in self.steps)
+
     def __repr__(self) -> str:
         return " | ".join(repr(step) for step in self.steps)
 

@@ -72,16 +72,21 @@ class Certificate:
     """Held-out results, if ``certify`` was called"""
 
     def __str__(self) -> str:
+        return f"{self.method} on {self.outcome}"
+
+    @property
+    def outcome(self) -> str:
+        """The line without the method's name."""
         end = (
             "exact"
             if self.gradient_norm is None
             else f"gradient {self.gradient_norm:.1e} after {self.iterations} iterations"
         )
         parts = [
-            f"{self.method} on {self.num_samples:,} samples of {self.num_classes} classes",
+            f"{self.num_samples:,} samples of {self.num_classes} classes",
             end if self.converged else f"not converged ({end})",
             f"NLL {self.nll_before:.4f} → {self.nll_after:.4f}",
-            f"winning class changed for {self.argmax_changed:.2%}",
+            f"winning class changed for {100 * self.argmax_changed:.2f} %",
             *(["at a bound"] if self.bound_hit else []),
             *self.notes,
             *([str(self.held_out)] if self.held_out is not None else []),

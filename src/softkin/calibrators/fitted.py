@@ -8,6 +8,7 @@ guarantees and outcomes.
 import hashlib
 import inspect
 import math
+import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -235,13 +236,30 @@ class Fitted(ABC, Generic[R]):
         """A new one with the same options."""
         return type(self)(**self.get_params(deep=False))
 
-    def __repr__(self) -> str:
+    def _changed(self) -> dict[str, Any]:
+        """The options that differ from their defaults."""
         defaults = inspect.signature(type(self)).parameters
-        changed = [
-            f"{name}={_shown(value)}"
+        return {
+            name: value
             for name, value in self.get_params(deep=False).items()
             if value is not defaults[name].default and (hasattr(value, "shape") or value != defaults[name].default)
-        ]
+        }
+
+    def in_words(self) -> str:
+        """The name that commands take, and the options that differ from their defaults.
+
+        Example:
+            >>> from softkin.calibrators import StructuredMatrixScaling
+            >>> StructuredMatrixScaling(strength=1.0).in_words()
+            'structured-matrix (strength 1)'
+        """
+        said = {key.replace("_", " "): _said(value) for key, value in self._changed().items()}
+        options = [f"{key} {value}" for key, value in said.items() if value]
+        name = self.name or re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(self).__name__).lower()
+        return f"{name} ({', '.join(options)})" if options else name
+
+    def __repr__(self) -> str:
+        changed = [f"{name}={_shown(value)}" for name, value in self._changed().items()]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _repr_html_(self) -> str:
@@ -283,6 +301,8 @@ class Fitted(ABC, Generic[R]):
             SoftkinError: The folder holds no such thing, or it is damaged.
         """
         path, what = cls.file_in(folder), f"a {cls.what}"
+        if Path(folder).name == path.name and Path(folder).is_file():
+            path = Path(folder)  # the file itself was named
         if not path.exists():
             raise SoftkinError(f"{folder} holds no {cls.what}: there is no {path.name}.")
         about, tensors = bundles.read(path, what)
@@ -467,3 +487,12 @@ def _unpacked(kind: type[Fitted[Any]], value: Any, tensors: Mapping[str, Tensor]
 def _shown(option: Any) -> str:
     """An option as ``repr`` shows it; an array is shown by its shape."""
     return f"<{' × '.join(map(str, option.shape))}>" if hasattr(option, "shape") else repr(option)
+
+
+def _said(option: Any) -> str:
+    """An option in words: "1", "pooled", "yes"; an array by its shape; nothing for a tree or the like."""
+    if isinstance(option, bool) or option is None:
+        return {True: "yes", False: "no", None: "none"}[option]
+    if isinstance(option, str | int | float):
+        return f"{option:g}" if isinstance(option, float) else str(option)
+    return " × ".join(map(str, option.shape)) if hasattr(option, "shape") else ""

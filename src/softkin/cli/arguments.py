@@ -4,10 +4,12 @@ import argparse
 import math
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, NoReturn
 
+from softkin._core.assumption import Assumption
 from softkin._core.names import did_you_mean, near
 from softkin._io.escape import terminal
 
@@ -40,6 +42,8 @@ def in_shell(message: str, options: Set[str]) -> str:
         '--n-bins must be at least 1; add --force to overwrite it.'
         >>> in_shell("pass aliases={'a': 'b'} (--alias a=b), or `vectors` (--vectors).", {"--alias"})
         'pass --alias a=b, or `vectors`.'
+        >>> in_shell("smooth with alpha='auto'.", {"--alpha"})
+        'smooth with --alpha auto.'
     """
 
     def beside(match: re.Match[str]) -> str:
@@ -54,7 +58,12 @@ def in_shell(message: str, options: Set[str]) -> str:
             return match[0]
         return f"add {name}" if match["verb"] else name
 
+    def valued(match: re.Match[str]) -> str:
+        name = f"--{match['name'].replace('_', '-')}"
+        return f"{name} {match['value']}" if name in options else match[0]
+
     message = _BOTH.sub(beside, message)
+    message = re.sub(r"\b(?P<name>[a-z]\w{0,60})='(?P<value>[\w.-]{1,60})'", valued, message)
     message = re.sub(r"(?P<verb>pass )?\b(?P<name>[a-z]\w{0,60})=(True\b|None\b|(?=[ ;,.)]|$))", option, message)
     message = re.sub(r"^(?P<verb>)`(?P<name>[a-z]\w{0,60})`(?= must)", option, message)
     return re.sub(r"(?<= or )(?P<verb>)`(?P<name>[a-z]\w{0,60})`(?= that)", option, message)
@@ -188,3 +197,27 @@ def share(text: str) -> float:
         return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         return math.nan
+
+
+def percentage(text: str) -> float:
+    """The type of an option that is a share: 0.95 or 95%; ``check_shares`` also takes 95."""
+    value = share(text)
+    if math.isnan(value):
+        raise argparse.ArgumentTypeError(f"must be a share such as 0.05 or 5%, got {text!r}")
+    return value
+
+
+LEAST_PERCENT = 5  # of numbers without a sign: 1.5 may be a slip, 90 can only be 90 %
+
+
+def check_shares(arguments: argparse.Namespace, *options: str) -> None:
+    """Refuse shares that are not between 0 and 1; take 90 as 90 %, with a note."""
+    for name in options:
+        value, option = getattr(arguments, name, None), f"--{name.replace('_', '-')}"
+        if value is None:
+            continue
+        if LEAST_PERCENT <= value < 100:
+            warnings.warn(Assumption(f"{option} {value:g} is read as {value:g} %."), stacklevel=2)
+            setattr(arguments, name, value / 100)
+        elif not 0 < value < 1:
+            raise ValueError(f"{option} must be between 0 and 1, or between 0% and 100%, got {value:g}.")

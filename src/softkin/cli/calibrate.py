@@ -1,6 +1,7 @@
 """``softkin calibrate``: fit a calibrator to a file of predictions, apply it to another, or compare all of them."""
 
 import argparse
+import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, listing
-from softkin.cli.arguments import MOST_SEED, within
+from softkin.cli.arguments import MOST_SEED, check_shares, percentage, within
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
 from softkin.cli.printing import (
@@ -20,6 +21,7 @@ from softkin.cli.printing import (
     print_table,
     say,
     shown,
+    signed,
     write_report,
     wrote,
 )
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from softkin.calibrators import Calibrator
+    from softkin.calibrators.selection import BestFit
     from softkin.metrics.catalogue import Metric
     from softkin.predictions import Predictions
 
@@ -128,7 +131,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     ordered = compare.add_argument("--metric", default="nll")
     choose(ordered, "metric that orders the table: {} (default: nll)", choices.metrics_of_order)
     listing.add(compare, listing.calibrators)
-    compare.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    compare.add_argument("--confidence", type=percentage, default=0.95, help="level of the intervals (default: 0.95)")
     compare.add_argument("--resamples", type=int, default=1000, help="resamples for the intervals (default: 1000)")
     compare.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
     compare.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
@@ -155,8 +158,7 @@ def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     if arguments.action == "compare":
         check_report(arguments)
-        if not 0 < arguments.confidence < 1:
-            raise ValueError(f"--confidence must be between 0 and 1, got {arguments.confidence:g}.")
+        check_shares(arguments, "confidence")
         within(arguments.resamples, "--resamples", 100, 1_000_000)
         within(arguments.seed, "--seed", 0, MOST_SEED)
         if arguments.labels is not None:
@@ -233,9 +235,45 @@ def _fit(arguments: argparse.Namespace) -> None:
         print(json_text(about | {"certificate": certificate}))
         return
     if chosen is not None:
-        say(f"The best of {len(chosen.candidates)} calibrators by cross-validation; {chosen}\n")
-    say(f"{calibrator!r}\n{calibrator.certificate_}")
+        _print_choice(chosen)
+    say(f"{_summary(calibrator)}\nFitted on {signed(calibrator.certificate_.outcome)}")
     wrote(target(arguments))
+
+
+def _print_choice(chosen: "BestFit") -> None:
+    """Print which calibrator cross-validation chose and how sure that is, then the table of all."""
+    best = chosen.candidates[0]
+    before, after = (_plain(files.number(score)) for score in (chosen.uncalibrated, best.score))
+    name = best.calibrator.in_words()
+    if best.score < chosen.uncalibrated:
+        say(f"Use {name}: NLL {before} → {after} by cross-validation{_lead(chosen)}.")
+    else:
+        say(f"No calibrator helps: by cross-validation the best, {name}, takes the NLL from {before} to {after}.")
+    rows = [[one.calibrator.in_words(), _plain(files.number(one.score))] for one in chosen.candidates]
+    rows.append(["uncalibrated", before])
+    place = next((n for n, one in enumerate(chosen.candidates) if one.score > chosen.uncalibrated), len(rows) - 1)
+    print_table(["method", "NLL"], [*rows[:place], rows[-1], *rows[place:-1]], [])
+    print()
+
+
+def _lead(chosen: "BestFit") -> str:
+    """How far the choice is ahead of the next, and the interval of that."""
+    found = chosen.comparison
+    if found is None or not math.isfinite(found.difference):
+        return ""
+    low, high = sorted((-found.low, -found.high))
+    interval = signed(f"{-found.difference:.4f} (95 % interval {low:.4f} to {high:.4f})")
+    rival = chosen.candidates[1].calibrator.in_words()
+    if chosen.is_significant:
+        return f"; better than {rival} by {interval}"
+    return f"; not clearly better than {rival}, ahead by {interval}"
+
+
+def _summary(calibrator: "Calibrator") -> str:
+    """The calibrator's name and its fitted numbers."""
+    if calibrator.fell_back_:
+        return f"{calibrator.in_words()} changes nothing: calibrating made the held-out NLL worse"
+    return ", ".join(part for part in (calibrator.in_words(), signed(calibrator.summary())) if part)
 
 
 def _head(arguments: argparse.Namespace, held_out: "Predictions") -> "tuple[Calibrator, dict[str, Any]]":
@@ -273,19 +311,18 @@ def _apply(arguments: argparse.Namespace) -> None:
     calibrator = calibrators.load(arguments.folder)
     raw = read(arguments.file, arguments)
     if calibrator.takes_features != (arguments.features is not None):
-        name = type(calibrator).__name__
         takes = "needs --features, those of the same rows" if calibrator.takes_features else "takes no --features"
-        raise ValueError(f"{arguments.folder} holds a {name}, which {takes}.")
+        raise ValueError(f"{arguments.folder} holds the calibrator {calibrator.in_words()}, which {takes}.")
     if calibrator.takes_features:
         raw = replace(raw, features=_features(arguments.features))
     n = len(raw)
     after = raw.calibrated(calibrator)
-    name = type(calibrator).__name__
+    name = calibrator.in_words()
     common = calibrations.common_rows(calibrator, raw)
-    notice = leaks.notice(common, n, name, str(raw.name))
+    notice = leaks.notice(common, n, f"{name} calibrator", str(raw.name))
     if notice:
         warnings.warn(notice, stacklevel=2)
-    after.save(arguments.output, notes=leaks.note(common, n, name), force=arguments.force)
+    after.save(arguments.output, notes=leaks.note(common, n, f"{name} calibrator"), force=arguments.force)
     result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": n, "file": str(arguments.output)}
     if raw.labels is not None:
         for key, p in (("before", raw.probabilities), ("after", after.probabilities)):

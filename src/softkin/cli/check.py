@@ -5,7 +5,7 @@ from pathlib import Path
 
 from softkin._io import files
 from softkin.cli import choices
-from softkin.cli.arguments import MOST_SEED, one_line, share, within
+from softkin.cli.arguments import MOST_SEED, check_shares, one_line, percentage, within
 from softkin.cli.inputs import add_common_options, reading_options
 from softkin.cli.printing import add_report, check_report, json_text, write_report, wrote
 
@@ -36,7 +36,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--min", action="append", default=[], metavar="METRIC=NUMBER", help="the least that it may be; may be repeated"
     )
     command.add_argument("--strict", action="store_true", help="pass only if the whole interval lies within the limit")
-    command.add_argument("--confidence", default="0.95", help="level of the intervals: 0.95 or 95%% (default: 95%%)")
+    command.add_argument(
+        "--confidence", type=percentage, default=0.95, help="level of the intervals: 0.95 or 95%% (default: 95%%)"
+    )
     command.add_argument("--resamples", type=int, default=1000, help="resamples for the intervals (default: 1000)")
     command.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
     command.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
@@ -52,7 +54,7 @@ def check(arguments: argparse.Namespace) -> None:
         setattr(arguments, option, _limits(getattr(arguments, option), f"--{option}"))
     if not arguments.max and not arguments.min:
         raise ValueError("at least one limit is needed, such as --max ece_hist=5% or --min accuracy=90%.")
-    arguments.confidence = _level(arguments.confidence)
+    check_shares(arguments, "confidence")
     within(arguments.resamples, "--resamples", 100, 1_000_000)
     within(arguments.n_bins, "--n-bins", 1, 100_000)
     within(arguments.seed, "--seed", 0, MOST_SEED)
@@ -72,13 +74,6 @@ def _limits(given: list[str], option: str) -> dict[str, str]:
             raise ValueError(f"{option} names {name.strip()} twice; keep one of the two limits.")
         limits[name.strip()] = value.strip()
     return limits
-
-
-def _level(text: str) -> float:
-    level = share(text)
-    if not 0 < level < 1:
-        raise ValueError(f"--confidence must be between 0 and 1, or between 0% and 100%, got {text}.")
-    return level
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -2,11 +2,13 @@
 
 import argparse
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
-from softkin.cli import choices, listing
+from softkin.cli import choices, listing, running
+from softkin.cli.arguments import check_shares, percentage
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
 from softkin.cli.printing import (
@@ -91,21 +93,22 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     choose(
         compare.add_argument("--rules", metavar="A,B,…"), "rules, of {} (default: all)", choices.rules, separators=","
     )
-    compare.add_argument("--level", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    compare.add_argument("--level", type=percentage, default=0.95, help="level of the intervals (default: 0.95)")
     compare.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
     add_report(compare)
 
     for parser in (fit, compare):
         parser.add_argument(
-            "--coverage", type=float, help="share of rows whose set must hold the true class (default: 0.9)"
+            "--coverage", type=percentage, help="share of rows whose set must hold the true class (default: 0.9)"
         )
-        parser.add_argument("--error", type=float, help="highest error rate of the answers (default: 0.05)")
-        parser.add_argument("--confidence", type=float, help="confidence with which --error holds (default: 0.95)")
+        parser.add_argument("--error", type=percentage, help="highest error rate of the answers (default: 0.05)")
+        parser.add_argument("--confidence", type=percentage, help="confidence with which --error holds (default: 0.95)")
         tree = parser.add_argument("--tree", metavar="SOURCE")
         lines = "a table of parent,child or class,superclass, nested .json or .yaml, a file of class distances"
         choose(tree, f"class tree: {lines}, or names", lambda: ["names"], files=True)
         similarity = parser.add_argument("--similarity", metavar="SOURCE")
         choose(similarity, "similarity for sets of similar classes: a file, or names", lambda: ["names"], files=True)
+        running.add_alias(parser)
         several = "; may be repeated to compare several" if parser is compare else ""
         costs = f"cost of taking one class for another, or class distances: .safetensors or .csv{several}"
         repeated = "append" if parser is compare else "store"
@@ -120,10 +123,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    for option in ("coverage", "error", "confidence", "level"):
-        value = getattr(arguments, option, None)
-        if value is not None and not 0 < value < 1:
-            raise ValueError(f"--{option} must be between 0 and 1, got {value:g}.")
+    check_shares(arguments, "coverage", "error", "confidence", "level")
     groups = getattr(arguments, "conditional", None)
     if groups not in (None, PER_CLASS) and not Path(groups).is_file():
         raise ValueError(
@@ -186,7 +186,11 @@ def _sources(arguments: argparse.Namespace, predictions: "Predictions") -> dict[
         return source if source == PER_CLASS else deciding.groups_of(source, predictions)
 
     costs = deciding.costs_of if arguments.action == "fit" else deciding.all_costs_of
-    makers: dict[str, Any] = {"tree": deciding.tree_of, "similarity": deciding.similarity_of}
+    aliases = running.aliases(arguments)
+    makers: dict[str, Any] = {
+        "tree": partial(deciding.tree_of, aliases=aliases),
+        "similarity": partial(deciding.similarity_of, aliases=aliases),
+    }
     makers |= {"costs": costs, "conditional": conditional}
     named = {name: getattr(arguments, name) for name in makers}
     return {name: None if source is None else makers[name](source, predictions) for name, source in named.items()}
@@ -207,7 +211,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         about = {"rule": repr(rule), "guarantee": rule.guarantee(), "num_samples": len(held_out)}
         print(json_text(about | {"folder": str(arguments.output)}))
         return
-    say(f"{rule!r}, fitted on {len(held_out):,} samples\n{rule.guarantee()}")
+    say(f"{rule.in_words()}, fitted on {len(held_out):,} samples\n{rule.guarantee()}")
     wrote(target(arguments))
 
 
@@ -238,7 +242,10 @@ def _apply(arguments: argparse.Namespace) -> None:
         print(json_text(result | {"reordered": matched is not None}))
         return
     print(f"{shown(matched)}\n" if matched else "", end="")
-    say(f"{rule!r}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n{rule.guarantee()}")
+    say(
+        f"{rule.in_words()}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n"
+        f"{rule.guarantee()}"
+    )
     if "measures" in result:
         known = [name for name in COLUMNS if name in result["measures"]]
         say("; ".join(f"{HEADINGS[name]} {_cell(name, result['measures'][name])}" for name in known))

@@ -14,7 +14,7 @@ from softkin._core.workers import ENGINES
 from softkin._io import files
 from softkin._io.files import Assumption
 from softkin.cli import choices
-from softkin.cli.arguments import MOST_SEED, within
+from softkin.cli.arguments import MOST_SEED, check_shares, percentage, within
 from softkin.cli.inputs import add_input_arguments, reading_options
 from softkin.cli.printing import json_text, print_table, say, shown, wrote
 
@@ -79,7 +79,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     numbers.add_argument(
         "--ignore-index", type=int, metavar="N", help="label of pixels to leave out, of an .npz with (N, K, …) scores"
     )
-    numbers.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    numbers.add_argument("--confidence", type=percentage, default=0.95, help="level of the intervals (default: 0.95)")
     numbers.add_argument(
         "--resamples",
         type=int,
@@ -93,10 +93,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     numbers.add_argument("--kde-interval", action="store_true", help="add an interval for the output's KDE ECE (slow)")
     numbers.add_argument(
-        "--abstain", type=float, metavar="RATE", help="find the confidence above which the error rate is below RATE"
+        "--abstain",
+        type=percentage,
+        metavar="RATE",
+        help="find the confidence above which the error rate is below RATE",
     )
     numbers.add_argument(
-        "--abstain-confidence", type=float, default=0.95, help="confidence of that guarantee (default: 0.95)"
+        "--abstain-confidence", type=percentage, default=0.95, help="confidence of that guarantee (default: 0.95)"
     )
     choices.path(
         numbers.add_argument(
@@ -142,10 +145,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    for option in ("confidence", "abstain", "abstain_confidence"):
-        value = getattr(arguments, option)
-        if value is not None and not 0 < value < 1:
-            raise ValueError(f"--{option.replace('_', '-')} must be between 0 and 1, got {value:g}.")
+    check_shares(arguments, "confidence", "abstain", "abstain_confidence")
     within(arguments.n_bins, "--n-bins", 1, 100_000)
     within(arguments.resamples, "--resamples", 100, 1_000_000)
     within(arguments.seed, "--seed", 0, MOST_SEED)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices
-from softkin.cli.arguments import share
+from softkin.cli.arguments import check_shares, percentage, share
 from softkin.cli.inputs import add_common_options, reading_options
-from softkin.cli.printing import json_text, print_table, say, shown, wrote
+from softkin.cli.printing import json_text, print_table, say, shown, signed, wrote
 
 if TYPE_CHECKING:
     from softkin.evaluation.monitoring import Log, Monitor, Window
@@ -42,7 +42,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--tolerance", default="0%", help="gap between claim and probability that is no alarm (default: 0%%)"
     )
     command.add_argument("--every", help="a window: day, week, month, year, or a number of rows (default: up to 24)")
-    command.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    command.add_argument("--confidence", type=percentage, default=0.95, help="level of the intervals (default: 0.95)")
     command.add_argument("--output", type=Path, metavar="FILE.json", help="also write the result to this file")
     add_common_options(command)
 
@@ -53,8 +53,7 @@ def check(arguments: argparse.Namespace) -> None:
         setattr(arguments, option, _share(getattr(arguments, option), f"--{option.replace('_', '-')}"))
     if not arguments.false_alarm:
         raise ValueError("--false-alarm must be above 0, such as 5%.")
-    if not 0 < arguments.confidence < 1:
-        raise ValueError(f"--confidence must be between 0 and 1, got {arguments.confidence:g}.")
+    check_shares(arguments, "confidence")
     if arguments.every is not None:
         arguments.every = _every(arguments.every)
     files.guard(arguments.output, force=arguments.force)
@@ -165,7 +164,7 @@ def _print(monitor: "Monitor", parts: "list[Window]", counted: int, arguments: a
             f"{part.rows:,}",
             _percent(part.claimed),
             _percent(part.right),
-            f"{100 * part.gap:+.1f}",
+            signed(f"{100 * part.gap:+.1f}"),
             _ends(part),
         ]
         for part in parts
@@ -178,4 +177,4 @@ def _percent(value: float) -> str:
 
 
 def _ends(part: Any) -> str:
-    return f"{100 * part.gap.low:+.1f} to {100 * part.gap.high:+.1f}"
+    return signed(f"{100 * part.gap.low:+.1f} to {100 * part.gap.high:+.1f}")

@@ -59,6 +59,16 @@ def at_words(line: str, room: int) -> list[str]:
     return made
 
 
+def signed(text: str) -> str:
+    """A text with true minus signs before its numbers.
+
+    Example:
+        >>> signed("-0.5 to 1.2, p-value")
+        '−0.5 to 1.2, p-value'
+    """
+    return re.sub(r"(?<![\w-])-(?=[\d.∞])", "−", text)
+
+
 def json_text(data: Any) -> str:
     """Plain data as the text of ``--json``; NaN and infinity are written as in all of softkin's JSON."""
     return json.dumps(files.plain(data), ensure_ascii=False, indent=1, allow_nan=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, measuring
-from softkin.cli.printing import add_report, check_report, json_text, rows_that_fit, say, shown, write_report
+from softkin.cli.printing import add_report, check_report, json_text, rows_that_fit, say, shown, write_report, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,7 +89,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.output is not None and arguments.output.suffix != ".safetensors":
         raise ValueError(f"--output must end in .safetensors, got {arguments.output}.")
     check_report(arguments)
-    files.refuse_to_overwrite(arguments.output, force=arguments.force)
+    files.guard(arguments.output, force=arguments.force)
 
 
 def _distances(arguments: argparse.Namespace) -> list[str]:
@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         result.save(arguments.output, class_names=classes.class_names, sources=words)
         if not arguments.json:
-            print(f"Wrote {shown(str(arguments.output))}")
+            wrote(arguments.output)
 
 
 def _candidates(
@@ -201,8 +201,9 @@ def _confusions(path: str, class_names: list[str]) -> "Confusions":
                 source = f"the human votes of {name}" + (" (true is what most chose)" if labels is None else "")
                 return audition.confusions_of_votes(votes, labels=labels, source=source)
     outputs = predictions.load(path)
-    if outputs.num_classes != len(class_names) or outputs.class_names not in (None, list(class_names)):
-        raise SoftkinError(f"{path} must have the classes of SOURCE, in the same order, but they differ.")
+    if outputs.num_classes != len(class_names):
+        raise SoftkinError(f"{path} must have the {len(class_names)} classes of SOURCE, it has {outputs.num_classes}.")
+    outputs = outputs.in_order(class_names, "SOURCE")
     return audition.confusions_of_outputs(outputs.probabilities, outputs.known_labels, source=f"the outputs in {name}")
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, measuring, running
-from softkin.cli.printing import json_text, print_table, say, shown
+from softkin.cli.arguments import in_shell
+from softkin.cli.printing import json_text, print_table, say, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -138,7 +139,8 @@ def run(arguments: argparse.Namespace) -> None:
         contents = _contents(matrix, measured, s, labels, arguments)
         files.write_together(contents)
         if not arguments.json:
-            print("\n".join(f"Wrote {shown(str(path))}" for path in contents))
+            for path in contents:
+                wrote(path)
 
 
 def _weights(mix: list[str]) -> list[tuple[str, float]]:
@@ -179,8 +181,11 @@ def _baseline(path: Path, matrix: "ClassMatrix") -> dict[str, Any]:
     from softkin.metrics.intervals import gap_and_error
 
     outputs = predictions.load(path)
-    if outputs.num_classes != len(matrix.values) or outputs.class_names not in (None, list(matrix.class_names)):
-        raise SoftkinError(f"{path} must have the classes of {matrix.source}, in the same order, but they differ.")
+    if outputs.num_classes != len(matrix.values):
+        raise SoftkinError(
+            f"{path} must have the {len(matrix.values)} classes of {matrix.source}, it has {outputs.num_classes}."
+        )
+    outputs = outputs.in_order(matrix.class_names, matrix.source)
     p, y = outputs.probabilities, outputs.known_labels
     gap, deviation = gap_and_error(p, y)
     beta = similarity.best_beta(matrix.values, p, y)
@@ -248,7 +253,8 @@ def _print(report: dict[str, Any]) -> None:
     few = "" if report["top_m"] is None else f", top-m = {report['top_m']}"
     say(f"{report['source']}; alpha = {report['alpha']:g}{sharp}{few}")
     if "baseline" in report:
-        say(f"The baseline, on {report['baseline']['rows']:,} rows, is {report['baseline']['words']}.")
+        words = in_shell(report["baseline"]["words"], {"--alpha"})
+        say(f"The baseline, on {report['baseline']['rows']:,} rows, is {words}.")
     headings = ["class", "itself", "nearest classes, and the label's mass on each", "others"]
     rows = [
         [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, measuring, running
-from softkin.cli.printing import json_text, say, shown
+from softkin.cli.printing import json_text, say, shown, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -144,7 +144,8 @@ def run(arguments: argparse.Namespace) -> None:
         similarity.save(arguments.output, s, class_names=names, source=source, about=about)
         written.append(arguments.output)
     if not arguments.json:
-        print("\n".join(f"Wrote {shown(str(path))}" for path in written), end="\n" if written else "")
+        for path in written:
+            wrote(path)
 
 
 def _others(read: measuring.SourceRead, arguments: argparse.Namespace) -> "dict[str, Tensor]":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from softkin._core.names import require
 from softkin.cli import choices, declaring, listing, measuring, running
+from softkin.cli.arguments import in_shell
 from softkin.cli.printing import json_text
 from softkin.lab.training import CHECKPOINT_EVERY
 
@@ -127,5 +128,5 @@ def run(arguments: argparse.Namespace) -> None:
 
     finished = _session(arguments).run()
     if finished is not None:
-        print(json_text(finished.record) if arguments.json else finished.text())
+        print(json_text(finished.record) if arguments.json else in_shell(finished.text(), {"--alpha"}))
     ranks.leave()

@@ -37,17 +37,19 @@ def set_score_names() -> list[str]:
 # The inputs of rules
 
 
-def tree_of(source: str, predictions: Predictions) -> Tree:
+def tree_of(source: str | Path, predictions: Predictions, aliases: Mapping[str, str] | None = None) -> Tree:
     """A tree over the classes of predictions.
 
     Args:
         source: "names" for the dendrogram of the class names' word distances; "wordnet"; a file that
             ``distances.read_tree`` reads; or a file of class distances.
         predictions: The predictions whose classes the tree must have.
+        aliases: Words to look up instead, for "names".
     """
     names = _named(predictions, "a tree")
     if source == NAMES_ALONE:
-        return Tree.from_distances(distances.from_words(names), class_names=names)
+        found = _of_names(names, aliases)
+        return Tree.from_distances((found + found.T) / 2, class_names=names)
     try:
         if not holds_tree(source):
             return Tree.from_distances(distances.load(source, class_names=names), class_names=names)
@@ -109,12 +111,17 @@ def _pairs(path: Path, class_names: Sequence[str]) -> list[tuple[str, str]]:
     return [(line[0], line[1]) for _, line in lines[lines[0][1][0] not in class_names :]]
 
 
-def similarity_of(source: str, predictions: Predictions) -> Tensor:
-    """(K, K) similarity from a file, or from the class names alone ("names")."""
+def similarity_of(source: str, predictions: Predictions, aliases: Mapping[str, str] | None = None) -> Tensor:
+    """(K, K) similarity from a file, or from the class names alone ("names"), with words to look up instead."""
     names = _named(predictions, "similarity")
     if source == NAMES_ALONE:
-        return similarity.from_distances(distances.from_words(names))
+        return similarity.from_distances(_of_names(names, aliases), asymmetric=True)
     return similarity.load(source, class_names=names)
+
+
+def _of_names(names: list[str], aliases: Mapping[str, str] | None) -> Tensor:
+    """(K, K) distances of names; a name without a vector is at the mean distance, with a warning."""
+    return distances.measure("words", distances.ClassNames(names, names), aliases=aliases).matrix
 
 
 def _named(predictions: Predictions, what: str) -> list[str]:
@@ -164,7 +171,7 @@ def notice(rule: Rule, predictions: Predictions) -> str | None:
     if predictions.labels is None:
         return None
     common = leaks.overlap(rule.sample_digests_, predictions)
-    return leaks.notice(common, len(predictions), rule.title, str(predictions.name))
+    return leaks.notice(common, len(predictions), f"{rule.name} rule", str(predictions.name))
 
 
 def answers(rule: Rule, predictions: Predictions) -> Tensor:

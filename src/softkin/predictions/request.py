@@ -57,8 +57,8 @@ class Reading:
             raise ValueError("`positive_class` must name a class, got an empty name.")
         for option in ("class_columns", "ignore_columns"):
             stated = getattr(self, option)
-            if isinstance(stated, str):
-                raise TypeError(f"`{option}` must be a list of columns, got the single text {stated!r}.")
+            if isinstance(stated, str):  # as the command line separates them
+                object.__setattr__(self, option, [name.strip() for name in stated.split(",") if name.strip()])
 
     @property
     def names(self) -> list[str] | None:
