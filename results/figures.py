@@ -30,8 +30,8 @@ def forest() -> None:
         rows = rows_of(study)
         plain = rows["ts"]["cells"]["nll"]["values"]
         for level, method in enumerate(ROWS):
-            if method not in rows or rows[method]["cells"]["nll"]["value"] is None:
-                continue
+            if method not in rows or not isinstance(rows[method]["cells"]["nll"]["value"], int | float):
+                continue  # infinite, or not run
             mean, half = interval(rows[method]["cells"]["nll"]["values"], plain)
             colour = diagrams.series(2 if method in KIN else 1)[0]
             look = {"marker": "s" if method in KIN else "o", "color": colour, "markersize": 3.5, "linewidth": 1}

@@ -30,7 +30,7 @@ def refuse_another(arguments: argparse.Namespace) -> str | None:
     for path in files.guarded():
         if not path.is_file() or cache.recall(_key(path)) != [request, _stamp(path)]:
             raise files.Exists(
-                f"{path} exists already, from another command or other files; pass force=True to overwrite it."
+                f"{path} exists already, from another command or other files; add --force to overwrite it."
             )
     if "-" not in _words(vars(arguments).values()):  # standard input may hold anything: only the result tells
         files.release()
