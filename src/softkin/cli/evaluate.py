@@ -410,8 +410,8 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
             caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
         if by_chance:
             caveats.append(
-                f"{', '.join(by_chance)}: the interval reaches 0, because chance alone shows about as much (the column "
-                "if calibrated)."
+                f"{', '.join(by_chance)}: the interval reaches 0, because these samples do not rule out that the model "
+                "is calibrated there (the column if calibrated has what it would show on average)."
             )
         missing = [f"No {', '.join(titles)}: {reason}." for reason, titles in absent.items()]
         for line in (*missing, *caveats, *_detection_lines(data)):

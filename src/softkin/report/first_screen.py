@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from softkin._io.files import from_number
+from softkin.calibrators import REGISTRY
 from softkin.metrics import intervals
 from softkin.metrics.binning import ReliabilityCurve
 from softkin.report import curves
@@ -280,13 +281,28 @@ def _inside(name: str) -> str:
     return name if name.startswith("Platt") else name[0].lower() + name[1:]
 
 
+def _positive_errors(data: Mapping[str, Any]) -> dict[str, float]:
+    """The calibration error of the probability of the positive class, as it is and after each calibrator."""
+    return {variant["key"]: from_number(variant["positive"]["error"]["value"]) for variant in data["variants"]}
+
+
+def _best_variant(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the page advises to fit: for a positive class the calibrator with the lowest error, else a temperature."""
+    _, *others = data["variants"]
+    if data.get("binary") is None:
+        return next((variant for variant in others if variant["key"] == "temperature"), others[0])
+    errors = _positive_errors(data)
+    best: Mapping[str, Any] = min(others, key=lambda variant: errors[variant["key"]])
+    return best
+
+
 def _binary_advice(data: Mapping[str, Any]) -> list[str]:
     """What calibrators do to the probability of the positive class, which a temperature need not repair."""
     raw, *others = data["variants"]
     name = _name(data["binary"]["positive"], 40)
-    errors = {variant["key"]: from_number(variant["positive"]["error"]["value"]) for variant in data["variants"]}
+    errors = _positive_errors(data)
     chance = from_number(raw["positive"]["error"].get("when_calibrated", {"value": 0.0})["value"])
-    best = min(others, key=lambda variant: errors[variant["key"]])
+    best = _best_variant(data)
     if errors["raw"] <= 2 * chance or errors[best["key"]] > 0.9 * errors["raw"]:
         return [
             f"No calibrator that was tried improves the probability of {name}: its error is {_percent(errors['raw'])} "
@@ -325,6 +341,11 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
 MOST_CHANCE = 0.5
 
 
+def _classes(count: int) -> str:
+    """A number of classes in words."""
+    return "class" if count == 1 else f"{count} classes"
+
+
 def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
     """Whether labels based on class similarity could help."""
     alike = data["similarity"]
@@ -337,9 +358,8 @@ def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
         ]
     near = alike["mistakes"]
     share = near["near"] / near["wrong"]
-    says = (
-        f"{100 * share:.0f}\u202f% of the wrong answers are among the {near['nearest']} classes most like the true one"
-    )
+    nearest = _classes(near["nearest"])
+    says = f"{100 * share:.0f}\u202f% of the wrong answers are among the {nearest} most like the true one"
     chance = f"(by chance {100 * near['chance']:.0f}\u202f%)"
     low, _ = intervals.wilson(share, near["wrong"], data["level"])
     if low > near["chance"]:
@@ -350,13 +370,22 @@ def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
     return [f"{says} {chance}: these distances do not explain the mistakes, so similarity labels promise little."]
 
 
+def _calibrator(data: Mapping[str, Any]) -> tuple[str, str]:
+    """What the page advises to fit, as Python and as the command's name of it."""
+    code = str(_best_variant(data)["code"]) if len(data["variants"]) > 1 else "TemperatureScaling()"
+    known = {made.__name__: name for name, made in REGISTRY.items()}
+    made = code.partition("(")[0]
+    return (code, known[made]) if made in known else ("TemperatureScaling()", "temperature")
+
+
 def _code(data: Mapping[str, Any]) -> str:
     scores = "probabilities" if data["are_probabilities"] else "logits"
     option = ", from_probabilities=True" if data["are_probabilities"] else ""
+    code, method = _calibrator(data)
     python = (
         "from softkin import calibrators, predictions\n\n"
         'val = predictions.load("validation.npz")  # not the samples you report on\n'
-        "cal = calibrators.TemperatureScaling()\n"
+        f"cal = calibrators.{code}\n"
         f"cal.fit(val.{scores}, val.labels{option})\n"
         f"P = cal.predict_proba({scores}{option})"
     )
@@ -366,12 +395,12 @@ def _code(data: Mapping[str, Any]) -> str:
             "from softkin import calibrators, predictions\n\n"
             'val = predictions.load("validation.csv")  # not the pairs you report on\n'
             "confidence, correct, _ = val.arrays()\n"
-            "cal = calibrators.TemperatureScaling().fit(confidence, correct, from_probabilities=True)\n"
+            f"cal = calibrators.{code}.fit(confidence, correct, from_probabilities=True)\n"
             "calibrated = cal.predict_proba(others, from_probabilities=True)"
         )
     file = shlex.quote(data["source"]) if data.get("source") else f"test.{kind}"
     shell = (
-        f"softkin calibrate fit validation.{kind} --method temperature --output cal/\n"
+        f"softkin calibrate fit validation.{kind} --method {method} --output cal/\n"
         f"softkin calibrate apply cal/ {file} --output calibrated.{kind}"
     )
     return (

@@ -453,9 +453,9 @@ def seconds_of_networks(opened: StudyFolder) -> dict[str, float]:
     seconds: dict[str, list[float]] = {}
     for result in opened.results():
         record = opened.records.find(result.record["chosen"])
-        if record is not None and registry.parts(result.method)[1] is None:
+        if record is not None and "training_seconds" in record:
             took = max(files.from_number(record["seconds"]), files.from_number(record["training_seconds"]))
-            seconds.setdefault(result.method, []).append(took)
+            seconds.setdefault(registry.parts(result.method)[0], []).append(took)
     return {name: statistics.fmean(values) for name, values in seconds.items()}
 
 
