@@ -181,7 +181,7 @@ COMMANDS = [
 1 | evaluate negative.npz | negative.npz: `probabilities` must not be negative
 1 | evaluate sums.npz | sums.npz: `probabilities` must have rows that sum to 1
 1 | evaluate flat.npz | flat.npz has one score for each sample, but labels of more than two kinds
-1 | evaluate cube.npz | cube.npz: `logits` must have shape
+1 | evaluate cube.npz | cube.npz: `labels` must be the class of each pixel
 1 | evaluate rowless.npz | rowless.npz: logits must hold at least one row and class
 1 | evaluate both.npz | both.npz holds `logits` and `probs`
 1 | evaluate names2.npz | names2.npz: `class_names` must name each class

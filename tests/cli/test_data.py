@@ -62,7 +62,7 @@ def test_what_cannot_be(capsys):
         (["get", "cifar-1000"], 2, "did you mean 'cifar-100'?"),
         (["show", "digitz"], 1, "no such file or folder, and no data set of that name; did you mean 'digits'?"),
         (["show", "digits", "--size", 0], 2, "`--size` must be at least 1"),
-        (["show", "digits", "--split", "test"], 2, "not divided into parts, but split='test' was requested"),
+        (["show", "digits", "--split", "test"], 2, "not divided into parts, but --split test was requested"),
     ):
         status, _, errors = run(capsys, "data", *arguments)
         assert (status, words in errors) == (code, True), errors

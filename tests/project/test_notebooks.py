@@ -25,7 +25,7 @@ def test_it_runs_and_is_saved_with_what_it_prints(path):
     from nbclient import NotebookClient
 
     saved = json.loads(path.read_text(encoding="utf-8"))
-    notebook = nbformat.from_dict(saved)
+    notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": path.parent}})
     client.execute()
     codes = [cell for cell in saved["cells"] if cell["cell_type"] == "code"]

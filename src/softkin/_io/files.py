@@ -364,7 +364,7 @@ def named(path: str | Path) -> Iterator[None]:
         raise SoftkinError(f"{path}: {error}") from error
 
 
-LONGEST_CAUSE = 400  # characters: softkin's longest sentence lists every method of a study
+LONGEST_CAUSE = 500  # characters: softkin's longest sentence lists every method of a study
 
 
 def cause(error: BaseException) -> str:
