@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from collect import RECORDS, interval, method_title, rows_of, study_title
+from collect import METHODS, RECORDS, SECOND, interval, method_title, rows_of, study_title
 from matplotlib.figure import Figure
 
 from softkin import diagrams
@@ -42,7 +42,8 @@ def forest() -> None:
         ax.tick_params(labelsize=SMALL - 1)
         ax.grid(axis="y", linewidth=0.3)
     titles = [
-        method_title({"method": method, "title": method}).removesuffix("+TS").removesuffix("+ts") for method in ROWS
+        method_title({"method": method, "title": method}, METHODS | SECOND).removesuffix("+TS").removesuffix("+ts")
+        for method in ROWS
     ]
     titles = [{"ets": "ETS", "dir-odir": "Dirichlet", "uniform": "uniform", "mixup": "mixup"}.get(t, t) for t in titles]
     axes[0].set_yticks(range(len(ROWS)), titles, fontsize=SMALL)
