@@ -125,7 +125,7 @@ def climbing(folder: Path) -> list[dict[str, Any]]:
         logits = scores if given == "logits" else scores.clamp_min(1e-30).log()
         labels = torch.as_tensor(held["labels"].astype(np.int64))
         tree = decisions.Tree.from_edges(read_tree(tree_file), names)
-        members, parents, _ = shape(tree, len(names))
+        members, parents = shape(tree, len(names))
         gains: dict[str, list[float]] = {"as given": [], "after a temperature": []}
         for fit, test in halves(len(labels), 10):
             t = calibrators.TemperatureScaling().fit(logits[fit], labels[fit]).temperature_
@@ -137,7 +137,7 @@ def climbing(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def shape(tree: decisions.Tree, k: int) -> tuple[torch.Tensor, list[list[int]], int]:
+def shape(tree: decisions.Tree, k: int) -> tuple[torch.Tensor, list[list[int]]]:
     """Members of each node, and the nodes above each class, lowest first."""
     members = torch.zeros(len(tree.names), k, dtype=torch.float64)
     above = []
@@ -145,7 +145,7 @@ def shape(tree: decisions.Tree, k: int) -> tuple[torch.Tensor, list[list[int]], 
         line = [leaf, *tree.ancestors(leaf)]
         above.append(line)
         members[line, leaf] = 1
-    return members, above, len(tree.names)
+    return members, above
 
 
 def area(p: torch.Tensor, labels: torch.Tensor, members: torch.Tensor, above: list[list[int]], *, climb: bool) -> float:

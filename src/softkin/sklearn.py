@@ -407,10 +407,6 @@ class Scorer:
         return f"Scorer({self.metric.key!r}{options})"
 
 
-OF_LABELS = {"macro_auroc"}
-"""Metrics of several labels per sample, which a classifier of one class per sample does not have"""
-
-
 def scorers() -> dict[str, Scorer]:
     """All metrics of probabilities and labels alone, by name, with the prefix "neg_" where smaller is better.
 
@@ -425,7 +421,7 @@ def scorers() -> dict[str, Scorer]:
         for key, metric in METRICS.items()
         if (metric.signed or metric.larger_is_better is not None)
         and metric.most_classes is None
-        and key not in OF_LABELS
+        and not metric.several_labels
         and not any(parameter.default is parameter.empty for parameter in metric.parameters.values())
     }
     return {key if metric.larger_is_better else f"neg_{key}": Scorer(key) for key, metric in plain.items()}

@@ -159,6 +159,16 @@ class Registry(Mapping[str, T], Generic[T]):
         raise ValueError(f"{what} must be one of {listed}, got {name!r}{did_you_mean(name, self.spellings)}")
 
 
+def counted(number: int, thing: str) -> str:
+    """A number of things in words.
+
+    Example:
+        >>> counted(1, "seed"), counted(3, "seed")
+        ('1 seed', '3 seeds')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 SHORT = 24
 """The letters of a short name, as charts and narrow tables show it"""
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin._core.names import counted
 from softkin._io.escape import terminal
 from softkin.cli import choices, running
 from softkin.cli.printing import json_text, print_table, say
@@ -204,11 +205,6 @@ def _plan(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str, A
         total = trainings + rest * (len(study.seeds) - 1)
         print(f"{arguments.output / part.folder}: {study.model} on {study.data}, {', '.join(study.methods)}")
         print(f"  {recipe_in_words(part)}; {counted(len(study.seeds), 'seed')}; {counted(total, 'training')} at most")
-
-
-def counted(number: int, thing: str) -> str:
-    """A number of things in words."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _print(table: "PaperTable") -> None:

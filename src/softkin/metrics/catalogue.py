@@ -113,6 +113,8 @@ class Metric:
     """The least number of classes for which it is shown"""
     ordered: bool = False
     """Whether it is shown only where classes are stated to be ordered"""
+    several_labels: bool = False
+    """Whether it is for several labels per sample alone"""
     most_classes: int | None = None
     """The largest number of classes for which it is shown; None for any"""
     shown: frozenset[Place] = frozenset()

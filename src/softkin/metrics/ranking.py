@@ -306,6 +306,7 @@ class MacroDiscrimination(Streamed):
     percent=False,
     larger_is_better=True,
     at_most=1.0,
+    several_labels=True,
     about="how well the score of each label ranks its samples first; 0.5 is chance, 1 perfect",
 )
 def macro_auroc(claims: Claims, **_: Unpack[Sureness]) -> MacroDiscrimination:

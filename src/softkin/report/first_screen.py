@@ -338,9 +338,6 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
     ]
 
 
-MOST_CHANCE = 0.5
-
-
 def _classes(count: int) -> str:
     """A number of classes in words."""
     return "class" if count == 1 else f"{count} classes"
@@ -349,8 +346,8 @@ def _classes(count: int) -> str:
 def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
     """Whether labels based on class similarity could help."""
     alike = data["similarity"]
-    if alike is not None and (not alike["mistakes"]["wrong"] or alike["mistakes"]["chance"] > MOST_CHANCE):
-        return []  # no mistake to explain, or so few classes that all of them are near
+    if alike is not None and (not alike["mistakes"]["wrong"] or alike["mistakes"]["chance"] == 1):
+        return []  # no mistake to explain, or one other class only
     if alike is None:
         return [
             "Class similarity was not examined: with <code>--distances</code> the page shows whether mistakes stay "

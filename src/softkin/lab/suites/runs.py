@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from softkin import SoftkinError
+from softkin._core.names import counted
 from softkin._io import escape
 from softkin.lab import study
 from softkin.lab.study import Result, columns
@@ -75,18 +76,11 @@ class PaperTable:
         for row in dict.fromkeys(line.row for line in self.lines):
             own = [line for line in self.lines if line.row == row]
             metrics = tuple(dict.fromkeys(line.metric for line in own))
-            across = dict.fromkeys((line.method, line.parameter if self.spec.kind != "table" else "") for line in own)
-            cells = {(line.method, line.parameter, line.metric): line for line in own}
-            methods = []
-            for method, parameter in across:
-                lines = [
-                    line
-                    for (name, value, _), line in cells.items()
-                    if name == method and (self.spec.kind == "table" or value == parameter)
-                ]
-                shown = {line.metric: _pair(line) for line in lines}
-                title = columns.title(method) + (f", {parameter}" if parameter else "")
-                methods.append((title, *(shown.get(metric, "") for metric in metrics)))
+            cells: dict[str, dict[str, str]] = {}
+            for line in own:  # of a figure, the same method stands once for each value
+                value = f", {line.parameter}" if line.parameter and self.spec.kind != "table" else ""
+                cells.setdefault(columns.title(line.method) + value, {})[line.metric] = _pair(line)
+            methods = [(title, *(shown.get(metric, "") for metric in metrics)) for title, shown in cells.items()]
             heads = ("method", *(METRICS.get(metric, metric) for metric in metrics))
             about = "; ".join(dict.fromkeys(_about(line) for line in own if line.ours is not None or line.recipe))
             found.append(Block(row, heads, tuple(methods), about))
@@ -145,7 +139,7 @@ def _pair(line: Line) -> str:
 
 def _about(line: Line) -> str:
     """What was trained here."""
-    seeds = f", {line.n} seed{'s' if line.n != 1 else ''}" if line.n else ""
+    seeds = f", {counted(line.n, 'seed')}" if line.n else ""
     return f"Here: {line.network}{f', {line.recipe}' if line.recipe else ''}{seeds}."
 
 
