@@ -161,7 +161,7 @@ def test_files_of_one_result_come_together_or_not_at_all(tmp_path, monkeypatch):
         (AssertionError(), "f could not be read as numbers, or it is damaged: AssertionError; make it again."),
         (SoftkinError("as it is"), "as it is"),
         (ValueError("first.\nsecond"), "f could not be read as numbers, or it is damaged: first; make it again."),
-        (ValueError("a" * 999), f"f could not be read as numbers, or it is damaged: {'a' * 399}…; make it again."),
+        (ValueError("a" * 999), f"f could not be read as numbers, or it is damaged: {'a' * 499}…; make it again."),
         (ValueError("\x1b[2J"), "f could not be read as numbers, or it is damaged: �[2J; make it again."),
     ],
 )  # fmt: skip
