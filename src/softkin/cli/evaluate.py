@@ -154,7 +154,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.address is not None and arguments.engine != "ray":
         raise ValueError(f"--address is for --engine ray, and the engine is {arguments.engine}.")
     if arguments.multi_label:
-        for option in ("report", "group", "abstain", "ood", "weight", "labels", "ordered"):
+        for option in ("group", "abstain", "ood", "weight", "labels", "ordered"):
             if getattr(arguments, option):
                 raise ValueError(f"--{option} must be left out with --multi-label.")
         if len(arguments.files) > 1:
@@ -198,6 +198,7 @@ def run(arguments: argparse.Namespace) -> None:
             jobs=arguments.jobs,
             engine=arguments.engine,
             address=arguments.address,
+            **_of_groups(arguments),
             **reading_options(arguments),
             **settings,
         )
@@ -220,11 +221,18 @@ def run(arguments: argparse.Namespace) -> None:
         _report(models, compared, unknown, arguments)
 
 
+def _of_groups(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the threshold of each group must keep: what ``--abstain`` asks for of all rows."""
+    if arguments.abstain is None:
+        return {}
+    return {"risk": arguments.abstain, "certainty": arguments.abstain_confidence}
+
+
 def _announce(arguments: argparse.Namespace) -> None:
     """Say before anything is measured that the page will be made from some of the rows."""
     from softkin.report import sampled
 
-    for path in arguments.files:
+    for path in [] if arguments.multi_label else arguments.files:
         sentence = sampled.announced(path, **reading_options(arguments))
         if sentence is not None:
             warnings.warn(Assumption(sentence), stacklevel=2)
@@ -306,6 +314,11 @@ def _report(
     from softkin import report
     from softkin.report import sampled
 
+    if models[0].claims is not None:
+        page = report.build_labels(models[0].data, models[0].claims)
+        for path in report.write(arguments.report, page, force=arguments.force):
+            _wrote(path, arguments)
+        return
     population = None
     kept: list[Predictions] = []
     if any(model.predictions is None for model in models):
@@ -490,7 +503,8 @@ def _print_abstention(abstention: dict[str, Any]) -> None:
     for rule in wanted:
         numbers = [_number(rule[part], True) for part in ("coverage", "risk", "bound")]
         mark = "→ " if rule == chosen else ""
-        rows.append((f"{mark}{100 * rule['threshold']:.1f} %".rjust(len(ABOVE)), *numbers))
+        above = f"{100 * rule['threshold']:.1f} %" if rule["threshold"] >= 0 else "any"
+        rows.append((f"{mark}{above}".rjust(len(ABOVE)), *numbers))
     print_table([ABOVE, "answered", "wrong", "upper bound"], rows, [])
 
 
@@ -536,9 +550,8 @@ def _print_groups(data: "GroupsData") -> None:
         cells.append(" to ".join(_number(gap[end], True) for end in ("low", "high")))
         if right:
             chosen = group.get("threshold", {}).get("chosen")
-            cells += ["never", "0 %"] if chosen is None else [
-                f"{chosen['threshold']:.4f}", f"{100 * chosen['coverage']:.1f} %"
-            ]  # fmt: skip
+            above = "never" if chosen is None else _above(chosen)
+            cells += [above, "0 %" if chosen is None else f"{100 * chosen['coverage']:.1f} %"]
         rows.append(cells)
     say(f"\nBy {shown(data['column'])}, {level} intervals that hold together; the largest gap first:")
     print_table(headings, rows, order=[len(headings) - 3, 3, 4] if right else [3, 4])
@@ -558,7 +571,17 @@ def _print_groups(data: "GroupsData") -> None:
         shown_p = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
         say(f"The groups {verdict} confidence − accuracy ({shown_p}).")
     if right:
-        say(f"Answering above the threshold keeps {right}, with confidence 95 % for each group.")
+        sure = f"{100 * first['threshold']['confidence']:g} %"
+        say(f"Answering above the threshold keeps {right}, with confidence {sure} for each group.")
+        never = [group for group in data["groups"] if group.get("threshold", {}).get("chosen") is None]
+        seen = [(group["name"], group.get("threshold", {}).get("observed")) for group in never]
+        kept = [f"{shown(name)} above {_above(rule)} ({rule['answered']:,} rows)" for name, rule in seen if rule]
+        if kept:
+            say(f"Without a guarantee, {right} among these rows: {', '.join(kept)}.")
+
+
+def _above(rule: dict[str, Any]) -> str:
+    return "all" if rule["coverage"] == 1 else f"{rule['threshold']:.4f}"
 
 
 GROUP_COLUMNS = ("accuracy", "signed_gap", "ece_hist", "brier", "confidence_auroc")

@@ -1,10 +1,14 @@
 // The page of a comparison: the methods of a study, or several models, side by side.
 
+// Binary models and labels are judged by the probability of what they are about.
+const ofPositive = () => (data.overview && data.overview.words && data.overview.words.positive) || null;
+
 function comparisonPage() {
   const drawn = data.curves ? data.methods.filter((m) => data.curves[m.key]) : [];
   Object.assign(state, { bins: 15, methods: new Set((drawn.length ? drawn : data.methods).map((m) => m.key)) });
   const charts = () => Boolean(data.curves || data.ood || (data.histories && data.histories.length));
   const overview = document.getElementById("overview");
+  if (ofPositive()) Object.assign(WORDS.prediction, { title: `Probability of ${cut(ofPositive(), 30)}`, what: "samples", x: `probability of ${cut(ofPositive(), 30)}`, y: "share for which it is true", note: "" });
   drawPage(
     "comparison",
     [
@@ -95,7 +99,7 @@ function overlaySection() {
       title: WORDS[scope].title,
       note: `${WORDS[scope].note} Horizontal axis: ${WORDS[scope].x}. Vertical axis: ${WORDS[scope].y}. Both in %. ${scope === "prediction" ? `Upright lines: 95${THIN}% bands${data.seeds.length > 1 ? ", of as many samples as one seed has" : ""}. ` : ""}Bins with fewer than ${FEW} scores are left out.${data.overview && data.overview.baseline ? ` Grey: ${shortName(data.overview.baseline)}.` : ""}`,
       drawn,
-      rows: () => table(`Reliability, ${WORDS[scope].what}`, [data.subject === "models" ? "model" : "method", "bin", WORDS[scope].what, "claimed", "true"], shown().flatMap((method) => binsOf(data.curves[method][scope], state.bins).filter((b) => b.count).map((b) => [named(methodName(method), 40), `${fixed(100 * b.low, 1)}–${percent(b.high)}`, numeric(b.count, whole(b.count)), numeric(b.confidence, percent(b.confidence, 2)), numeric(b.likelihood, percent(b.likelihood, 2))]))),
+      rows: () => table(`Reliability, ${WORDS[scope].what}`, [data.subject.slice(0, -1), "bin", WORDS[scope].what, "claimed", "true"], shown().flatMap((method) => binsOf(data.curves[method][scope], state.bins).filter((b) => b.count).map((b) => [named(methodName(method), 40), `${fixed(100 * b.low, 1)}–${percent(b.high)}`, numeric(b.count, whole(b.count)), numeric(b.confidence, percent(b.confidence, 2)), numeric(b.likelihood, percent(b.likelihood, 2))]))),
       after: el("div", {}, el("h4", {}, data.seeds.length > 1 ? "ECE with these bins, mean over seeds" : "ECE with these bins"), ranking),
     });
     watch(["methods", "bins"], () => {
@@ -118,9 +122,9 @@ function overlaySection() {
   return section(
     "reliability",
     "Is each as right as it is sure?",
-    el("p", { class: "lead" }, `Below the dashed line a ${data.subject === "models" ? "model" : "method"} is over-confident; above it, under-confident.${data.seeds.length > 1 ? " The test samples of all seeds are pooled." : ""}`),
+    el("p", { class: "lead" }, `Below the dashed line a ${data.subject.slice(0, -1)} is over-confident; above it, under-confident.${data.seeds.length > 1 ? " The test samples of all seeds are pooled." : ""}`),
     el("div", { class: "controls" }, binsSlider()),
-    el("div", { class: "pair" }, figure("prediction"), figure("output")),
+    ofPositive() ? figure("prediction") : el("div", { class: "pair" }, figure("prediction"), figure("output")),
   );
 }
 

@@ -1,6 +1,6 @@
 // The page of what a command compares: a picture of one measure with intervals, and the table of all; or limits.
 
-const MARKS = { best: "★ best", worse: "○ worse than the best", kept: "✓ kept", broken: "✗ broken" };
+const MARKS = { best: "★ best", worse: "○ worse than the best", kept: "✓ kept", open: "? may be chance", broken: "✗ broken" };
 
 addPage("results", () => {
   drawPage("results", [
@@ -73,7 +73,7 @@ function limitMark(row) {
     "svg",
     { class: "limit-mark", viewBox: "0 0 200 22", width: 200, height: 22, role: "img", "aria-label": `measured ${text(value)}, limit ${text(bound)}` },
     svg("line", { class: "grid", x1: 6, x2: 194, y1: 11, y2: 11 }),
-    exists(low) ? svg("line", { class: row.mark === "broken" ? "dumb-span over" : "dumb-span", x1: X(Number(low)), x2: X(Number(high)), y1: 11, y2: 11 }) : null,
+    exists(low) ? svg("line", { class: { broken: "dumb-span over", open: "dumb-span open" }[row.mark] || "dumb-span", x1: X(Number(low)), x2: X(Number(high)), y1: 11, y2: 11 }) : null,
     svg("circle", { class: "dumb-right", cx: X(Number(value) || 0), cy: 11, r: 4.5 }),
     bounds.map((v) => svg("line", { class: "chance", x1: X(v), x2: X(v), y1: 1, y2: 21 })),
   );
@@ -84,7 +84,7 @@ function limitsSection() {
   const rows = data.rows.map((row) => {
     const { value, low, high } = row.cells.value, text = (v) => (row.limit.percent ? share(v) : fixed(v, 3));
     return [
-      el("span", { class: row.mark === "kept" ? "good" : "bad", "data-mark": row.mark }, row.mark === "kept" ? "✓ kept" : "✗ broken"),
+      el("span", { class: { kept: "good", broken: "bad" }[row.mark], "data-mark": row.mark }, MARKS[row.mark]),
       row.name,
       el("span", { "data-value": value }, exists(value) ? text(value) : "undefined"),
       exists(low) ? `${text(low)} to ${text(high)}` : "–",

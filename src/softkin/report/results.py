@@ -151,7 +151,7 @@ def of_audition(result: Mapping[str, Any]) -> ResultsPage:
 
 
 def of_limits(result: Mapping[str, Any]) -> ResultsPage:
-    """The page of ``softkin check``: a row for each limit, ✓ where it is kept and ✗ where it is broken."""
+    """The page of ``softkin check``: a row for each limit, ✓ where it is kept, ✗ where it is broken, else ?."""
     rows: list[ResultRow] = []
     for limit in result["limits"]:
         metric = METRICS[limit["metric"]]
@@ -160,14 +160,18 @@ def of_limits(result: Mapping[str, Any]) -> ResultsPage:
             {
                 "name": limit["title"],
                 "cells": {"value": cell},
-                "mark": "kept" if limit["kept"] else "broken",
+                "mark": limit["mark"],
                 "note": limit["text"],
                 "limit": {"kind": limit["kind"], "value": limit["limit"], "percent": metric.percent},
             }
         )
     broken = sum(not limit["kept"] for limit in result["limits"])
     many = f"{broken} of {len(rows)} limits {'is' if broken == 1 else 'are'} broken"
-    fine = "Every limit is kept" if result["strict"] else "No limit is broken"
+    beyond = sum(limit["mark"] == "open" for limit in result["limits"])
+    fine = "Every limit is kept"
+    if beyond:
+        lie = "value lies" if beyond == 1 else "values lie"
+        fine = f"No limit is shown to be broken, but {beyond} of {len(rows)} {lie} beyond"
     rule = (
         "A limit is kept only if the whole interval lies within it."
         if result["strict"]

@@ -18,8 +18,9 @@ from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import MeasuredData, Settings
 from softkin.predictions import Predictions
-from softkin.report.comparison import column_data, page, pooled
-from softkin.report.data import Agreement, CellData, ClassesOfModels, ComparisonPage, TableRow
+from softkin.report import positive
+from softkin.report.comparison import column_data, page, pooled, pooled_claims
+from softkin.report.data import Agreement, CellData, ClassesOfModels, ComparisonPage, Curves, TableRow
 from softkin.report.model import check_evaluated
 from softkin.report.overview import of_models
 
@@ -104,13 +105,20 @@ def build_models(
             "columns": [column_data(metric) for metric in columns],
             "rows": sorted(rows, key=lambda row: from_number(row["cells"]["nll"]["value"])),
         },
-        "curves": {key: pooled([model]) for key, model in zip(keys, in_order, strict=True)},
+        "curves": {key: _curves(model) for key, model in zip(keys, in_order, strict=True)},
         "verdicts": {key: row["verdict"] for key, row in zip(keys, evaluated, strict=True)},
         "pairs": pairs,
         "classes": _classes(answers, y, first.num_classes, keys, 1 - level),
         "agreement": _agreement(answers, y),
     }
     return page(content)
+
+
+def _curves(model: Predictions) -> Curves:
+    """The reliability of answers and output; of a binary model, that of the probability of the positive class."""
+    if model.num_classes != 2:
+        return pooled([model])
+    return pooled_claims([positive.claims_of(model.probabilities, model.known_labels)])
 
 
 def _titles(models: Sequence[Predictions]) -> list[str]:

@@ -12,7 +12,7 @@ function cellText(column, cell) {
   const text = (v) => `${column.signed && v > 0 ? "+" : ""}${fixed(v === null ? null : scale * Number(v), digits)}`;
   const beside = [cell.when_calibrated ? fixed(scale * Number(cell.when_calibrated.value), digits) : "", exists(cell.floor) ? `floor ${fixed(scale * Number(cell.floor), digits)}` : ""].filter(Boolean);
   const spread = exists(cell.std) ? `±${THIN}${fixed(scale * Number(cell.std), digits)}` : "";
-  const between = data.subject === "models" && exists(cell.low) ? `${text(cell.low)} to ${text(cell.high)}` : "";
+  const between = data.subject !== "methods" && exists(cell.low) ? `${text(cell.low)} to ${text(cell.high)}` : "";
   return [text(cell.value), spread, beside.join(", "), between];
 }
 
@@ -77,7 +77,7 @@ function tableSection() {
     get: () => (state.tableSort === null ? null : `${state.tableRising ? "" : "-"}${state.tableSort}`),
     set: (text) => columns.some(({ key }) => key === text.replace(/^-/, "")) && choose({ tableSort: text.replace(/^-/, ""), tableRising: !text.startsWith("-") }),
   });
-  const results = el("table", { class: "results" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, data.subject === "models" ? "Model" : "Method"), heads.map(({ th }) => th))), body);
+  const results = el("table", { class: "results" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, `${data.subject[0].toUpperCase()}${data.subject.slice(1, -1)}`), heads.map(({ th }) => th))), body);
   const save = el("button", { type: "button", class: "take", "aria-label": "CSV: save the table", click: () => download(fileName("table", "csv"), csvOf(results), "text/csv") }, "CSV");
   const meant = columns.filter(({ explained }) => explained);
   return section(
@@ -128,7 +128,7 @@ function methodBar() {
         move((to + inputs.length) % inputs.length);
       },
     },
-    el("legend", {}, `${data.subject === "models" ? "Models" : "Methods"} on the charts`),
+    el("legend", {}, `${data.subject[0].toUpperCase()}${data.subject.slice(1)} on the charts`),
     boxes.map(({ node: label }) => label),
     el("button", { type: "button", class: "chip", "data-key": "all-methods", click: () => show(data.methods.map((m) => m.key)) }, "All"),
     el("button", { type: "button", class: "chip", "data-key": "no-methods", click: () => show([]) }, "None"),
