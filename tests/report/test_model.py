@@ -184,9 +184,9 @@ def test_names_of_calibrators_read_well():
     assert in_words(calibrators.TemperatureScaling()) == "Temperature scaling"
     assert (
         in_words(calibrators.EnsembleTemperatureScaling(objective="nll"))
-        == "Ensemble temperature scaling (objective='nll')"
+        == "Ensemble temperature scaling (objective nll)"
     )
-    assert in_words(calibrators.IsotonicCalibration(classes="pooled")) == "Isotonic calibration (classes='pooled')"
+    assert in_words(calibrators.IsotonicCalibration(classes="pooled")) == "Isotonic calibration (classes pooled)"
     both = calibrators.TemperatureScaling() | calibrators.IsotonicCalibration()
     assert in_words(both) == "TemperatureScaling() | IsotonicCalibration()"
 

@@ -44,15 +44,13 @@ function methodCharts({ groups, height, axes, brief, beside = null, empty = "Cho
     const shown = drawable();
     const gap = 12, columns = Math.max(2, Math.floor((width + gap) / (170 + gap))), each = Math.floor((width - gap * (columns - 1)) / columns);
     const options = { ...axes(each, all(shown)), ...brief(all(shown)), xLabel: null, yLabel: null };
-    return el(
-      "div",
-      { class: "multiples-small" },
+    return smallCharts(
       shown.map(({ method, lines }) => {
         // Behind each method stands the baseline alone, where there is one; all others would hide it.
         const baseline = data.overview && data.overview.baseline;
         const ghosts = all(shown).filter((line) => line.method !== method && !line.faded && (!baseline || line.method === baseline)).map((line) => ({ ...line, ghost: true, markers: false, bands: null }));
         const behind = baseline ? `${shortName(baseline)} behind it` : "the others behind it";
-        const [root, tip] = lineChart(each, each * 0.92, [...ghosts, ...lines], { ...options, label: `${cut(methodName(method), 40)}, ${behind}: ${options.label}` });
+        const [root, tip] = lineChart(each, each * 0.92, [...ghosts, ...lines], { ...options, label: `${cut(methodName(method), 40)}, ${behind}: ${options.label} Page Down goes to the next chart.` });
         return el("div", { class: "multiple" }, el("p", { class: "multiple-name" }, swatch(place(method)), shortly(method), beside ? el("span", { class: "note" }, beside(method)) : null), el("div", { class: "chart" }, root, tip));
       }),
     );

@@ -90,11 +90,11 @@ function groupCurves() {
   if (!rows.length) return null;
   const small = chart((width) => {
     const gap = 12, columns = Math.max(2, Math.floor((width + gap) / (182 + gap))), each = Math.floor((width - gap * (columns - 1)) / columns);
-    return el("div", { class: "multiples-small" }, rows.slice(0, MOST_CURVES).map((row) => {
+    return smallCharts(rows.slice(0, MOST_CURVES).map((row) => {
       const bins = row.bins.filter(([, count]) => count >= FEW).map(([bin, count, score, hit]) => ({ bin, low: bin / 15, high: (bin + 1) / 15, count, score, hit, confidence: score / count, likelihood: hit / count }));
       const bands = bins.map((b) => wilson(b.likelihood, b.count));
       const line = { place: 0, markers: true, points: bins.map((b) => [b.confidence, b.likelihood]), bands, describe: (i) => [isolated(row.name, 40), ...binWords(bins[i], "prediction", bands[i])] };
-      const [root, tip] = lineChart(each, each * 0.92, [line], { x: [0, 1], y: [0, 1], diagonal: true, left: 30, right: 14, bottom: 24, xTicks: [0, 0.5, 1], yTicks: [0, 0.5, 1], xFormat: (v) => fixed(100 * v, 0), yFormat: (v) => fixed(100 * v, 0), label: `Reliability of ${cut(row.name, 40)}. Arrow keys go through the points.` });
+      const [root, tip] = lineChart(each, each * 0.92, [line], { x: [0, 1], y: [0, 1], diagonal: true, left: 30, right: 14, bottom: 24, xTicks: [0, 0.5, 1], yTicks: [0, 0.5, 1], xFormat: (v) => fixed(100 * v, 0), yFormat: (v) => fixed(100 * v, 0), label: `Reliability of ${cut(row.name, 40)}. Arrow keys go through the points, Page Down goes to the next chart.` });
       return el("div", { class: "multiple" }, el("p", { class: "multiple-name" }, named(row.name, 24), el("span", { class: "note" }, `ECE ${share(errorOf(row.bins.map(([, , score, hit]) => ({ score, hit })), row.num_samples))}`)), el("div", { class: "chart" }, root, tip));
     }));
   });

@@ -144,7 +144,7 @@ def _overview(evaluated: Evaluation, order: list[OverviewRow], names: Mapping[st
         how = f"{in_words(abs(gap))} too {'high' if gap > 0 else 'low'} on average"
         choices = [
             {"kind": "recommended", "title": "Calibrate each label on its own",
-             "text": "A label is a binary model: fit Platt or beta calibration to its column, on other samples.",
+             "text": "calibrators.PerLabel(\"platt\") fits one calibrator to each label, on other samples.",
              "code": None},
             {"kind": "avoid", "title": f"Do not trust the scores of {name}", "text": f"They are {how}: error {both}.",
              "code": None},
