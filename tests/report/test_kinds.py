@@ -35,6 +35,7 @@ KINDS = (
     "labels",
     "models",
     "binaries",
+    "several pairs",
     "study",
     "similarity",
     "calibrators",
@@ -114,6 +115,15 @@ def data_of(kind, folder, capsys):
         claims = Claims(p, y, exclusive=False)
         named = ["news", "sport", "money", "weather", "a film with a long name"]
         return report.build_labels(many_labels.evaluated(claims, named, "labels.npz", Settings(resamples=100)), claims)
+    if kind == "several pairs":
+        made = [some(k=2, n=800, sharp=1 + place) for place in range(3)]
+        return report.build_models(
+            [
+                Predictions.from_probabilities(each.probabilities, each.known_labels, are_pairs=True, name=f"judge {n}")
+                for n, each in enumerate(made)
+            ],
+            resamples=100,
+        )
     if kind == "binaries":
         made = [some(k=2, n=800, sharp=1 + place, name=f"fraud_net-{place}-of-three.npz") for place in range(3)]
         return report.build_models(made, resamples=100)

@@ -197,7 +197,7 @@ def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
     first = next((i for i in range(fewest) if len({part[i] for part in parts}) > 1), fewest)
     left = fewest - first
     last = next((i for i in range(left) if len({part[-1 - i] for part in parts}) > 1), left)
-    if all(re.fullmatch(r"[-_./ \d]*", "".join(part[first : len(part) - last])) for part in parts):
+    if all(re.fullmatch(r"(?:[-_./ ]|\d+[A-Za-z]?)*", "".join(part[first : len(part) - last])) for part in parts):
         first = max(0, first - 2)  # the last word that they share says what is numbered
     short = ["".join(part[first : len(part) - last]).strip("-_./ ") for part in parts]
     short = [kept or name for kept, name in zip(short, names, strict=True)]

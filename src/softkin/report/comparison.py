@@ -88,15 +88,20 @@ def _check(content: Mapping[str, Any]) -> None:
                 raise ValueError(f"{part!r} of the comparison data must use known methods, got {method!r}.")
 
 
-def column_data(metric: Metric) -> Column:
-    """A column of the models' table, named as ``softkin evaluate`` names it, with what it means in words."""
+def column_data(metric: Metric, *, single: bool = False) -> Column:
+    """A column of the models' table, named as ``softkin evaluate`` names it, with what it means in words.
+
+    The Brier score of a ``single`` score per sample has one term, so that its worst value is 1.
+    """
     return {
         "key": metric.key,
         "title": metric.title,
         "percent": metric.percent,
         "larger_is_better": metric.larger_is_better,
         "signed": metric.signed,
-        "explained": explained_by(metric, metric.title),
+        "explained": "0 is best, 1 is worst"
+        if single and metric.key == "brier"
+        else explained_by(metric, metric.title),
     }
 
 

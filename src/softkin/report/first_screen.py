@@ -28,7 +28,7 @@ _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u202a-\u202e\u2066-\u2
 
 def header(data: Mapping[str, Any]) -> str:
     """The line above the headline: the name, and how many samples and classes there are."""
-    facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if data.get(f"num_{what}")]
+    facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if data.get(f"num_{what}", 0) > 1]
     if data["kind"] == "model" and data["pairs"]:
         groups = data["num_classes"] - 1
         facts = [

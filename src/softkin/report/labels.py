@@ -6,11 +6,11 @@ from typing import Any
 
 from softkin._io.files import from_number, number
 from softkin.evaluation.results import Evaluation, GroupData
-from softkin.metrics.catalogue import METRICS, Metric
+from softkin.metrics.catalogue import METRICS
 from softkin.metrics.measurement import MeasuredData
 from softkin.metrics.scopes import Claims
 from softkin.report.comparison import column_data, page, pooled_claims
-from softkin.report.data import CellData, Choice, Column, ComparisonPage, Overview, OverviewRow, TableRow
+from softkin.report.data import CellData, Choice, ComparisonPage, Overview, OverviewRow, TableRow
 from softkin.report.overview import in_words, percent
 
 TOGETHER, MEAN = "together", "mean"
@@ -64,19 +64,13 @@ def build_labels(evaluated: Evaluation, claims: Claims) -> ComparisonPage:
                 *({"key": key, "name": name} for key, name in names.items()),
             ],
             "overview": _overview(evaluated, order, names),
-            "table": {"columns": [_column(one) for one in columns], "rows": table},
+            "table": {"columns": [column_data(one, single=True) for one in columns], "rows": table},
             "curves": {
                 TOGETHER: pooled_claims([claims]),
                 **{key: pooled_claims([own]) for key, own in zip(keys, each, strict=True)},
             },
         }
     )
-
-
-def _column(metric: Metric) -> Column:
-    """A column; a label's Brier score has one term, so that its worst value is 1."""
-    made = column_data(metric)
-    return {**made, "explained": "0 is best, 1 is worst"} if metric.key == "brier" else made
 
 
 def _row(key: str, group: GroupData, claims: Claims) -> OverviewRow:

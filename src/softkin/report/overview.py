@@ -85,7 +85,8 @@ def of_models(
 def _row(key: str, model: Predictions, known: Evaluation, n_bins: int, seed: int) -> OverviewRow:
     measured = known["metrics"]
     gap, error = measured["signed_gap"], measured["ece_hist"]
-    if model.num_classes == 2:  # of the probability of the positive class: the winning one hides half of it
+    if model.num_classes == 2 and not model.are_pairs:
+        # Of the probability of the positive class: the winning one hides half of it.
         settings = Settings(n_bins, known["settings"]["confidence"], known["settings"]["resamples"], seed)
         of = positive.claims_of(model.probabilities, model.known_labels)
         error = measure(of, [METRICS["ece_hist"]], settings)["ece_hist"].to_dict()
@@ -123,7 +124,7 @@ def _surest(model: Predictions, p: Tensor) -> tuple[float, float, int] | None:
     """
     hits = model.known_labels == 1
     count = int(hits.sum())
-    if model.num_classes != 2 or not 0 < count < len(hits):
+    if model.are_pairs or model.num_classes != 2 or not 0 < count < len(hits):
         return None
     scores = p[:, 1].to(torch.float64)
     limit = scores.sort(descending=True).values[count - 1]
@@ -132,11 +133,20 @@ def _surest(model: Predictions, p: Tensor) -> tuple[float, float, int] | None:
     return float((weight * hits).sum()) / count, float((weight * scores).sum()) / count, count
 
 
+def _sure(model: Predictions, p: Tensor) -> float:
+    """How sure these probabilities of a model are, as its row shows it."""
+    if model.are_pairs:
+        return float(p[:, 1].mean())
+    surest = _surest(model, p)
+    return float(p.amax(dim=1).mean()) if surest is None else surest[1]
+
+
 def _words(model: Predictions) -> OverviewWords:
     """What the picture's dots and ticks are."""
     surest = _surest(model, model.probabilities)
     if surest is None:
-        return {"right": "right", "sure": "sure", "note": "", "rows": None, "positive": None}
+        about = "a right answer" if model.are_pairs else None
+        return {"right": "right", "sure": "sure", "note": "", "rows": None, "positive": about}
     name = positive.name_of(mistakes.display_names(model.class_names, 2)[1])
     count = surest[2]
     return {
@@ -162,7 +172,7 @@ def scaled(model: Predictions, *, n_bins: int, seed: int) -> AfterScaling | None
     except ValueError:  # such as a fold with a single class
         return None
     return {
-        "sure": float(p.amax(dim=1).mean()) if (surest := _surest(model, p)) is None else surest[1],
+        "sure": _sure(model, p),
         "error": float(ece_hist(p[:, 1], y == 1, n_bins=n_bins) if p.shape[1] == 2 else ece_hist(p, y, n_bins=n_bins)),
         "nll": number(float(nll(p, y))),
         "temperature": number(float(fitted.temperature_)),
