@@ -65,6 +65,8 @@ def collect(data: Path, folder: Path) -> None:
         again = {row["study"] for row in rows}
         kept = [row for row in json.loads((RECORDS / "decisions.json").read_text()) if row["study"] not in again]
         files.write_json(RECORDS / "decisions.json", kept + rows)
+    if (folder / "selective.json").exists():
+        files.write_json(RECORDS / "selective.json", json.loads((folder / "selective.json").read_text()))
     if (folder / "curves.json").exists():
         curves = json.loads((RECORDS / "curves.json").read_text()) | json.loads((folder / "curves.json").read_text())
         files.write_json(RECORDS / "curves.json", curves)
@@ -122,6 +124,7 @@ def study_title(study: str) -> str:
     key = next((key for key in STUDIES if study.startswith(key)), study)
     rest = [part for part in study.removeprefix(key).split("-") if part]
     words = {"fixed": "α = 0.1", "tuned": "α of four", "top5": "5 nearest classes"}
+    words |= {"untuned": "recipe's decay", "stopped": "stopped early", "all": "all images"}
     return ", ".join([STUDIES.get(key, key), *(words.get(part, f"{part} per class") for part in rest)])
 
 
@@ -243,23 +246,80 @@ FAIR = {
 }
 
 
+def against(row: dict[str, Any], key: str) -> tuple[float, float] | None:
+    """What a method has more than one-hot followed by a temperature, and half of its interval (seeds and test rows).
+
+    None if it is infinite, or the row is that baseline.
+    """
+    found = row["cells"][key].get("against", {}).get("ts")
+    if found is None or not all(isinstance(found[end], int | float) for end in ("value", "low", "high")):
+        return None
+    return found["value"], (found["high"] - found["low"]) / 2
+
+
+def fair_cell(row: dict[str, Any], key: str, factor: float, digits: int) -> str:
+    """The difference with its interval, bold if it is one when corrected for all columns."""
+    found = against(row, key)
+    if found is None:
+        return "∞"
+    text = f"{factor * found[0]:+.{digits}f} ± {factor * found[1]:.{digits}f}".replace("-", "−")
+    return f"**{text}**" if row["cells"][key]["against"]["ts"]["p_value"] <= 0.05 else text
+
+
 def fair_table(study: str) -> str:
-    """What each method has more than one-hot followed by a temperature, paired by seed."""
+    """What each method has more than one-hot followed by a temperature, paired by seed and by test row."""
     rows = rows_of(study)
     if not rows:
         return "Not finished yet."
-    lines = []
-    for method, row in rows.items():
-        if method == "ts":
-            continue
-        cells = [
-            difference(row["cells"][key]["values"], rows["ts"]["cells"][key]["values"], factor, digits)
-            if isinstance(row["cells"][key]["value"], int | float)
-            else "∞"
-            for key, (_, factor, digits) in FAIR.items()
-        ]
-        lines.append([method_title(row, METHODS | SECOND), *cells])
+    lines = [
+        [method_title(row, METHODS | SECOND)]
+        + [fair_cell(row, key, factor, digits) for key, (_, factor, digits) in FAIR.items()]
+        for method, row in rows.items()
+        if method != "ts"
+    ]
     return markdown([study_title(study), *(title for title, _, _ in FAIR.values())], 1, lines)
+
+
+def tuning_table(*studies: str) -> str:
+    """NLL against one-hot followed by a temperature: with the recipe's decay, with tuned decay, and stopped early."""
+    variants = {"-untuned": "recipe's decay", "": "tuned decay", "-stopped": "tuned, stopped early"}
+    lines = []
+    for study in studies:
+        tables = [rows_of(f"{study}{variant}") for variant in variants]
+        if not tables[0] or not tables[1]:
+            continue
+        plain = [f"{rows['ts']['cells']['nll']['value']:.3f}" if rows else "–" for rows in tables]
+        lines.append([f"**{study_title(study)}**", *plain])
+        for method, row in tables[0].items():
+            if method.endswith("+ts") or method == "dir-odir":
+                cells = [fair_cell(rows[method], "nll", 1, 3) if method in rows else "–" for rows in tables]
+                lines.append([method_title(row, METHODS | SECOND), *cells])
+    return markdown(["NLL of one-hot + TS; the others against it", *variants.values()], 1, lines)
+
+
+SELECTIVE = {
+    "aurc": ("AURC by confidence", 100, 2),
+    "aurc_norm": ("by normalised logits", 100, 2),
+    "answered": ("answered at 5 % errors, by confidence", 100, 1),
+    "answered_norm": ("by normalised logits", 100, 1),
+}
+
+
+def selective_table(study: str) -> str:
+    """Of each network followed by a temperature: how well it ranks its answers, and how many it may give."""
+    path = RECORDS / "selective.json"
+    rows = [row for row in json.loads(path.read_text()) if row["study"] == study] if path.exists() else []
+    if not rows:
+        return "Not measured yet."
+    titles, lines = rows_of(study), []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        cells = []
+        for key, (_, factor, digits) in SELECTIVE.items():
+            own, plain = ([row[key] for row in rows if row["method"] == name] for name in (method, "ts"))
+            mean = f"{factor * fmean(own):.{digits}f}"
+            cells.append(mean if method == "ts" else difference(own, plain, factor, digits))
+        lines.append([method_title(titles[method], METHODS | SECOND), *cells])
+    return markdown([study_title(study), *(title for title, _, _ in SELECTIVE.values())], 1, lines)
 
 
 def fair_baselines_table(*studies: str) -> str:
@@ -421,6 +481,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "cost": cost_table,
     "fair": fair_table,
     "fair-baselines": fair_baselines_table,
+    "tuning": tuning_table,
+    "selective": selective_table,
     "models": models_table,
     "networks": networks_table,
     "climbing": climbing_table,
