@@ -137,7 +137,7 @@ def tuned(spec: StudySpec, rows: "Sequence[Row]") -> list[str]:
     usual = ", ".join(f"{spec.recipe[name]:g}" for name in spec.tune if name in spec.recipe)
     how = f"on seed {spec.seeds[0]}, by validation NLL after a temperature, in factors of three around the recipe's"
     return [
-        f"Tuned for every trained method alike ({fields}; {how} {usual}, further where the best was at an end): "
+        f"Tuned for every trained method alike ({fields}; {how} {usual}, further where the best was at an end, then half a step to either side of it): "
         f"{'; '.join(said)}."
     ]
 
