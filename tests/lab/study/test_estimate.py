@@ -56,15 +56,15 @@ def test_shorter_trainings_count_by_their_epochs(two_seconds, tmp_path):
 
 
 def test_trainings_of_recipes_that_are_not_chosen_yet_count(two_seconds, tmp_path):
-    """Seed 0: the recipe, two neighbours and two half steps, the best of which stays; WE, fitted to one-hot, cannot begin before."""
+    """Seed 0: the recipe and two neighbours, the best of which stays; WE, fitted to one-hot, cannot begin before."""
     spec = quick(methods=["one-hot", "ts", "we"], seeds=[0, 1], beta=["auto"], tune=["weight-decay"])
     study = estimate(spec, tmp_path, workers=2)
-    assert study.trainings == (5 + 1) + (5 + 1)
+    assert study.trainings == (3 + 1) + (3 + 1)
     assert study.sentence() == (
-        "About 12 trainings, 2 s for one-hot (measured on a few steps): 0.4 core-minutes, 13 s with 2 at a time."
+        "About 8 trainings, 2 s for one-hot (measured on a few steps): 0.3 core-minutes, 9 s with 2 at a time."
     )
     both = estimate(quick(methods=["one-hot"], seeds=[0, 1, 2], tune=["weight-decay", "lr"]), tmp_path, workers=2)
-    assert both.trainings == (3 + 2) + (2 + 2) + 2
+    assert both.trainings == 3 + 2 + 2
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,7 @@ def test_every_trained_method_searches_the_recipe_alike():
     done, trained = tuned_by(plan, lambda run: abs(run.recipe.weight_decay - 5e-4))
     for base in ("one-hot", "uniform", "l1"):
         first = [run.recipe.weight_decay for run in trained if run.method == base and run.seed == 0]
-        assert sorted(first) == pytest.approx([5e-4 * 3**step for step in (-1, -0.5, 0, 0.5, 1)], rel=1e-4)
+        assert sorted(first) == pytest.approx([5e-4 / 3, 5e-4, 1.5e-3], rel=1e-4)
         assert [run.recipe.weight_decay for run in trained if run.method == base and run.seed == 1] == [5e-4]
         assert plan.tuning(base, done.get).recipe["weight_decay"] == 5e-4
     assert plan.result("ts", 1, done.get).run.choice.tuning is plan.tuning("one-hot", done.get)
@@ -277,8 +277,8 @@ def test_a_best_value_at_the_end_of_the_grid_extends_it():
     wanted = {"one-hot": 5e-4 * 27, "uniform": 5e-4}
     done, trained = tuned_by(plan, lambda run: abs(run.recipe.weight_decay - wanted[run.method]))
     assert plan.tuning("one-hot", done.get).recipe["weight_decay"] == pytest.approx(5e-4 * 27)
-    assert len(plan.tuning("one-hot", done.get).trials) == 8  # until 81 times is worse than 27 times
-    assert len(plan.tuning("uniform", done.get).trials) == 5
+    assert len(plan.tuning("one-hot", done.get).trials) == 6  # until 81 times is worse than 27 times
+    assert len(plan.tuning("uniform", done.get).trials) == 3
     assert sorted(run.recipe.weight_decay for run in trained if run.seed == 1 and run.method == "one-hot") == [0.0135]
     _, trained = tuned_by(
         plan_of(methods=("one-hot",), recipe=RECIPE, tune=["weight-decay"]), lambda run: -run.recipe.weight_decay
@@ -286,14 +286,22 @@ def test_a_best_value_at_the_end_of_the_grid_extends_it():
     assert max(run.recipe.weight_decay for run in trained) == pytest.approx(5e-4 * 3**5)  # an end has an end
 
 
-def test_a_best_value_between_two_of_the_grid_is_found():
-    plan = plan_of(methods=("one-hot",), recipe=RECIPE, tune=["weight-decay"])
-    done, _ = tuned_by(plan, lambda run: abs(math.log(run.recipe.weight_decay / 8e-4)))
-    assert plan.tuning("one-hot", done.get).recipe["weight_decay"] == pytest.approx(5e-4 * 3**0.5, rel=1e-4)
+@pytest.mark.parametrize(("half_steps", "found"), [(False, 5e-4 * 3), (True, 5e-4 * 3**0.5)])
+def test_half_steps_find_a_best_value_between_two_of_the_grid(half_steps, found):
+    plan = plan_of(methods=("one-hot",), recipe=RECIPE, tune=["weight-decay"], half_steps=half_steps)
+    done, trained = tuned_by(plan, lambda run: abs(math.log(run.recipe.weight_decay / 9e-4)))
+    assert plan.tuning("one-hot", done.get).recipe["weight_decay"] == pytest.approx(found, rel=1e-4)
+    assert len([run for run in trained if run.seed == 0]) == (6 if half_steps else 4)
+
+
+def test_results_of_a_coarse_search_are_not_those_of_a_fine_one():
+    plans = [plan_of(methods=("one-hot",), recipe=RECIPE, tune=["weight-decay"], half_steps=on) for on in (False, True)]
+    coarse, fine = (plan.result("one-hot", 1, {}.get).digest for plan in plans)
+    assert coarse != fine
 
 
 def test_a_weight_decay_of_zero_has_larger_neighbours_only():
-    plan = plan_of(methods=("one-hot",), recipe=RECIPE | {"weight_decay": 0.0}, tune=["weight-decay"])
+    plan = plan_of(methods=("one-hot",), recipe=RECIPE | {"weight_decay": 0.0}, tune=["weight-decay"], half_steps=True)
     _, trained = tuned_by(plan, lambda run: run.recipe.weight_decay)
     tried = sorted(run.recipe.weight_decay for run in trained if run.seed == 0)
     assert tried == pytest.approx([0, 1e-4 / 3**0.5, 1e-4], rel=1e-4)
@@ -315,8 +323,8 @@ def test_several_fields_are_searched_one_after_the_other():
 def test_a_weight_decay_of_zero_and_trainings_that_failed():
     plan = plan_of(methods=("one-hot",), recipe={**RECIPE, "weight_decay": 0.0}, tune=["weight_decay"])
     done, trained = tuned_by(plan, lambda run: "NaN" if run.recipe.weight_decay == 0 else run.recipe.weight_decay)
-    assert plan.tuning("one-hot", done.get).recipe["weight_decay"] == 5.7735e-5
-    assert {run.recipe.weight_decay for run in trained} == {0.0, 5.7735e-5, 1e-4, 1.73205e-4, 3e-4}
+    assert plan.tuning("one-hot", done.get).recipe["weight_decay"] == 1e-4
+    assert {run.recipe.weight_decay for run in trained} == {0.0, 1e-4, 3e-4}
 
 
 def test_similarities_wait_for_the_tuned_one_hot_network():

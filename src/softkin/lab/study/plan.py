@@ -296,7 +296,8 @@ class Plan:
                 chosen_by["budget_of"] = sorted(job.digest for job in one_hot)
         if spec.tune:  # from the recipes of the candidates, on the first seed
             first = self.training(base, self._tuned_with(base), spec.seeds[0])
-            chosen_by["tune"] = {"fields": list(spec.tune), "from": first.digest}
+            halves = {"half_steps": True} if spec.half_steps else {}
+            chosen_by["tune"] = {"fields": list(spec.tune), "from": first.digest, **halves}
         choice = None
         needs: tuple[str, ...] = tuple(trial.job.digest for trial in search.trials)
         if search.chosen is not None:
@@ -324,8 +325,7 @@ class Plan:
         temperature, with the middle one of the method's values.
 
         A field's values are a third of the recipe's, the recipe's, and three times that. If the best is at an end, the
-        next value there is tried. Half a step to either side of the best comes last: near the largest weight decay that
-        still trains, a factor of three is worth more than the labels.
+        next value there is tried. With ``half_steps``, half a step to either side of the best comes last.
         """
         if base in self._tuned:
             return self._tuned[base]
@@ -357,13 +357,13 @@ class Plan:
         self._tuned[base] = Tuning(tuple(trials.values()), recipe)
         return self._tuned[base]
 
-    @staticmethod
-    def _steps_to_try(steps: Sequence[float], best: float) -> list[float]:
-        """The next step if the best is at an end, else half a step to either side of it; none after these."""
+    def _steps_to_try(self, steps: Sequence[float], best: float) -> list[float]:
+        """The next step if the best is at an end, else half a step to either side of it, if asked for."""
         if any(step % 1 for step in steps):
             return []
         ends = [end for end in (min(steps) - 1, max(steps) + 1) if abs(end - best) == 1 and abs(end) <= MOST_STEPS]
-        return ends or [step for step in (best - 0.5, best + 0.5) if abs(step) <= MOST_STEPS]
+        halves = (best - 0.5, best + 0.5) if self.spec.half_steps else ()
+        return ends or [step for step in halves if abs(step) <= MOST_STEPS]
 
     def _tuned_with(self, base: str) -> dict[str, Value]:
         candidates = self.spec.candidates(base)
