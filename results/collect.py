@@ -1,10 +1,11 @@
 """Bring finished studies into the repository, and write the tables of docs/results.md and docs/measurements/ from them.
 
 python results/collect.py DATA FOLDER   copies specs, tables and records of a finished suite, without weights
+python results/collect.py demo FOLDER   keeps the table of softkin compare without options
 python results/collect.py               only writes the tables again, from results/records/
 
-On these pages a table stands between <!-- table KIND … --> and <!-- end -->; KIND is a function in TABLES, and what
-follows are its arguments.
+On these pages and in docs/compare.md a table stands between <!-- table KIND … --> and <!-- end -->; KIND is a function
+in TABLES, and what follows are its arguments.
 """
 
 import gzip
@@ -12,6 +13,7 @@ import json
 import math
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import fmean, stdev
@@ -20,12 +22,12 @@ from typing import Any
 from scipy.stats import t as student
 
 from softkin._io import files
-from softkin.lab.study import story
-from softkin.lab.study.tabulation import Cell, Row, judged
+from softkin.lab.study import StudySpec, story
+from softkin.lab.study.tabulation import Cell, Row, Table, judged, metric_columns
 
 HERE = Path(__file__).parent
 DOCS, RECORDS = HERE.parent / "docs", HERE / "records"
-PAGES = (DOCS / "results.md", *sorted((DOCS / "measurements").glob("*.md")))
+PAGES = (DOCS / "results.md", DOCS / "compare.md", *sorted((DOCS / "measurements").glob("*.md")))
 COLUMNS = {
     "accuracy": ("accuracy", 100, 1),
     "nll": ("NLL", 1, 3),
@@ -470,6 +472,17 @@ def cost_table(edition: str = "first") -> str:
     return markdown(["study", "trainings", "seeds", "core-hours"], 1, lines)
 
 
+def demo_table(part: str) -> str:
+    """Of softkin compare without options: the table, the story, or the note on tuning."""
+    data = json.loads((RECORDS / "demo.json").read_text())
+    if part == "table":
+        narrow = tuple(column for column in metric_columns() if not column.wide)
+        rows = tuple(Row.from_dict(row) for row in data["rows"])
+        return Table(narrow, rows, ("",), StudySpec.from_dict(data["spec"])).to_markdown().partition("\n\n")[0]
+    said = data["recommendation"] if part == "story" else [note for note in data["notes"] if note.startswith("Tuned")]
+    return "\n>\n".join(textwrap.fill(text, 128, initial_indent="> ", subsequent_indent="> ") for text in said)
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "study": study_table,
     "pairs": pairs_table,
@@ -486,6 +499,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "models": models_table,
     "networks": networks_table,
     "climbing": climbing_table,
+    "demo": demo_table,
 }
 
 
@@ -500,7 +514,9 @@ def with_tables(page: str) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[1:2] == ["demo"]:
+        files.write_json(RECORDS / "demo.json", json.loads((Path(sys.argv[2]) / "table.json").read_text()))
+    elif len(sys.argv) > 1:
         collect(*map(Path, sys.argv[1:]))
     for page in PAGES:
         page.write_text(with_tables(page.read_text()))
