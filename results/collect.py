@@ -338,6 +338,23 @@ def fair_baselines_table(*studies: str) -> str:
     return markdown(heads, 1, lines)
 
 
+def under_table(*studies: str) -> str:
+    """Networks that claim too little: what a temperature is worth to them."""
+    lines = []
+    for study in filter(rows_of, studies):
+        rows = rows_of(study)
+        for plain, after in (("one-hot", "ts"), ("uniform", "uniform+ts"), ("mixup", "mixup+ts")):
+            if plain not in rows or rows[plain]["cells"]["signed_gap"]["value"] > -0.02:
+                continue
+            before, scaled = rows[plain]["cells"], rows[after]["cells"]
+            gap = f"{100 * before['signed_gap']['value']:+.1f}".replace("-", "−")
+            nll = [f"{cells['nll']['value']:.3f}" for cells in (before, scaled)]
+            error = [f"{100 * cells['ece_hist']['value']:.1f}" for cells in (before, scaled)]
+            lines.append([study_title(study), method_title(rows[plain], METHODS | SECOND), gap, *nll, *error])
+    heads = ["study", "training", "gap", "NLL", "after a temperature", "ECE", "after a temperature"]
+    return markdown(heads, 2, lines)
+
+
 def others() -> dict[str, Any]:
     """What results/others.py measured."""
     return json.loads((RECORDS / "others.json").read_text())
@@ -495,6 +512,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "fair": fair_table,
     "fair-baselines": fair_baselines_table,
     "tuning": tuning_table,
+    "under": under_table,
     "selective": selective_table,
     "models": models_table,
     "networks": networks_table,
