@@ -149,6 +149,9 @@ def data_of(kind, folder, capsys):
     return results.of_limits(outcome(capsys, "check", TEST, "--max", "ece=5%", "--max", "gap=3%"))
 
 
+DRAWN = (
+    "Array.from(document.querySelectorAll('main .chart')).every((n) => n.offsetParent === null || n.firstElementChild)"
+)
 EMPTY = """return Array.from(document.querySelectorAll('main .chart')).filter((node) => node.offsetParent !== null
   && !node.querySelector('canvas')
   && !node.querySelector('svg :is(.bar, .gap, .line, .curve, .dumb-right, .mark, .branch, .whisker, .few-point, .surface rect)'))
@@ -175,6 +178,7 @@ def test_it_fits_is_drawn_and_accessible(modules, browser, folder, capsys, kind)
                 "&& !n.closest('.scroll, nav, .heat-holder, svg')).map((n) => n.outerHTML.slice(0, 120))"
             )
             assert wide == []
+            page.wait(DRAWN)
             assert page.run(EMPTY) == []
             shot = picture(page.screenshot(folder / f"{kind}-{width}-{scheme}.png").read_bytes())
             paper = shot.getpixel((2, 2))

@@ -554,7 +554,9 @@ def _print_groups(data: "GroupsData") -> None:
             cells += [above, "0 %" if chosen is None else f"{100 * chosen['coverage']:.1f} %"]
         rows.append(cells)
     say(f"\nBy {shown(data['column'])}, {level} intervals that hold together; the largest gap first:")
-    print_table(headings, rows, order=[len(headings) - 3, 3, 4] if right else [3, 4])
+    brier, *others = (METRICS[key].short for key in ("brier", "ece_hist", "confidence_auroc"))
+    least = [brier, "interval of gap", *others]
+    print_table(headings, rows, order=[headings.index(title) for title in least if title in headings])
     claims: dict[str, list[str]] = {"over": [], "under": []}
     for group in data["groups"]:
         gap = group["metrics"]["signed_gap"]

@@ -52,7 +52,7 @@ function overviewFigure() {
     if (scaled) root.append(svg("line", { class: "dumb-after", x1: keyX + 98, x2: keyX + 98, y1: 5, y2: 19 }), text(keyX + 104, 16, "after T"));
     if (!narrow) root.append(text(right + numbers - 4, 16, "too sure by", end), text(right + numbers + 8, 16, scaled ? "error, → after T, %" : "calibration error, %"), text(width - 8, 16, models ? `NLL${scaled ? " → after T" : ""}` : labels ? "AUROC" : "training", end));
     const marksX = niceTicks(...ends, narrow ? 4 : 5), marksB = narrow ? [] : niceTicks(0, most, 3);
-    root.append(...marksX.map((v) => svg("line", { class: "grid", x1: X(v), x2: X(v), y1: head, y2: base - 2 })), ...marksX.map((v) => text(X(v), base + 14, percent(v, 0), { "text-anchor": "middle" })), ...marksB.map((v) => text(B(v), base + 14, fixed(100 * v, most < 0.03 ? 1 : 0), { "text-anchor": "middle" })));
+    root.append(...marksX.map((v) => svg("line", { class: "grid", x1: X(v), x2: X(v), y1: head, y2: base - 2 })), ...marksX.map((v) => text(X(v), base + 14, percent(v, 0), { "text-anchor": narrow && X(v) > width - 24 ? "end" : "middle" })), ...marksB.map((v) => text(B(v), base + 14, fixed(100 * v, most < 0.03 ? 1 : 0), { "text-anchor": "middle" })));
     root.append(...lines.map(([title, at]) => text(8, at, title, { class: "group-title" })));
     const zones = svg("g");
     const marks = svg("g");
@@ -60,7 +60,7 @@ function overviewFigure() {
       const mine = row.method === chosen;
       zones.append(svg("rect", { class: mine ? "zone chosen-row" : "zone", x: 2, width: width - 4, y: at - step / 2 + 1, height: step - 2, rx: 5 }));
       const line = narrow ? at + 9 : at;
-      const figures = `${gapText(row)} pts · error ${errorText(row)}${THIN}%${models ? "" : ` · ${lastText(row)}`}`;
+      const figures = `${gapText(row)} pts · error ${errorText(row)}${THIN}%${models ? "" : ` · ${labels ? "AUROC " : ""}${lastText(row)}`}`;
       const name = `${isolated(shortName(row.method), narrow ? Math.max(8, Math.floor((width - 24 - 6.6 * figures.length) / 7.4) - (mine ? 2 : 0)) : 24)}${mine ? " ★" : ""}`;
       marks.append(text(narrow ? 8 : 14, narrow ? at - 6 : at + 4, name, { class: mine || row.method === data.overview.baseline ? "row-name strong" : "row-name" }));
       if (narrow) marks.append(text(width - 8, at - 6, figures, { ...end, class: `row-number ${row.kind}` }));
