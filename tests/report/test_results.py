@@ -50,6 +50,19 @@ def test_limits_are_marked(tmp_path, capsys):
     assert (page["tone"], page["rows"][1]["limit"]["kind"]) == ("bad", "within")
 
 
+def test_what_a_rule_promises_stands_beside_what_it_kept(capsys):
+    _, output, _ = run(capsys, *COMMANDS["of_rules"], "--json")
+    detail = results.of_rules(json.loads(output))["detail"]
+    assert "% of the samples (promised: at least 90 %)" in detail
+    assert "% are wrong (promised: at most 5 %)" in detail
+
+
+def test_a_value_beyond_its_limit_is_in_the_headline(capsys):
+    _, output, _ = run(capsys, "check", TEST, "--max", "ece=5%", "--json")
+    page = results.of_limits(json.loads(output))
+    assert page["headline"] == "No limit is shown to be broken, but 1 of 1 value lies beyond"
+
+
 @pytest.mark.slow
 def test_limits_and_pictures_are_drawn(browser, tmp_path, capsys):
     browser.media()

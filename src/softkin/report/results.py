@@ -4,6 +4,7 @@ Each takes the plain data that the command's ``--json`` prints, and has one form
 with intervals, and the table of all.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -87,13 +88,13 @@ def of_rules(result: Mapping[str, Any]) -> ResultsPage:
         small = min(sets, key=lambda line: _value(line, "size"))
         says.append(
             f"{small['rule']} needs {_value(small, 'size'):.2f} classes in a set to hold the truth in "
-            f"{100 * _value(small, 'coverage'):.1f} % of the samples."
+            f"{100 * _value(small, 'coverage'):.1f} % of the samples{_promised(small)}."
         )
     if answers:
         most = max(answers, key=lambda line: _value(line, "answered"))
         says.append(
             f"{most['rule']} answers {100 * _value(most, 'answered'):.1f} %, of which "
-            f"{100 * _value(most, 'error'):.1f} % are wrong."
+            f"{100 * _value(most, 'error'):.1f} % are wrong{_promised(most)}."
         )
     headline = f"{len(lines)} ways to decide, each with its guarantee"
     if answers:
@@ -109,6 +110,12 @@ def of_rules(result: Mapping[str, Any]) -> ResultsPage:
         chart=[key for key in ("answered", "error", "coverage", "size") if key in keys],
         failed=[(line["rule"], line["failed"]) for line in result["rules"] if "failed" in line],
     )
+
+
+def _promised(line: Mapping[str, Any]) -> str:
+    """The share that a rule guarantees, beside the one that was measured."""
+    found = re.search(r"at (?:most|least) [\d.]+ %", line["guarantee"])
+    return f" (promised: {found[0]})" if found else ""
 
 
 def of_audition(result: Mapping[str, Any]) -> ResultsPage:
