@@ -128,7 +128,7 @@ def test_prefixes(tmp_path, prefix):
     ending = "]" if prefix.endswith("[") else ""
     header = [*(f"{prefix}{name}{ending}" for name in NAMES), "age", "label"]
     path = written(tmp_path / "a.csv", header, [*columns(scores), AGES, names_of()])
-    read = loaded(path, ["are read as logits"] if "score" in prefix else [])
+    read = loaded(path, ["left out: age", *(["are read as logits"] if "score" in prefix else [])])
     assert read.class_names == NAMES
     assert torch.equal(read.scores, scores)
 
@@ -150,13 +150,13 @@ def test_a_parquet_file_without_scores_is_refused(tmp_path):
 def test_labels_are_those_whose_values_fit(tmp_path):
     header = ["category", "sentiment", *(f"probs_{name}" for name in NAMES)]
     path = written(tmp_path / "a.csv", header, [["shoes"] * 60, names_of(), *columns(P)])
-    read = loaded(path, ["`sentiment` is read as the labels, since it holds names of columns"])
+    read = loaded(path, ["`sentiment` is read as the labels, since it holds names of columns", "left out: category"])
     assert read.known_labels.tolist() == LABELS
 
 
 @pytest.mark.parametrize(
     ("name", "cells"),
-    [("age", AGES), ("score", [round(100 * p) for p in P[:, 0].tolist()])],
+    [("age", AGES), ("score", [round(30 * p) for p in P[:, 0].tolist()])],
 )
 def test_not_every_number_beside_labels_0_and_1_is_a_score_of_class_1(tmp_path, name, cells):
     path = written(tmp_path / "a.csv", ["id", name, "label"], [list(range(60)), cells, [k % 2 for k in range(60)]])

@@ -170,3 +170,20 @@ def test_arrays_of_one_column_are_pairs_and_wide_ones_are_classes(tmp_path):
     read = predictions.load(tmp_path / "b.npz")
     assert not read.are_pairs
     np.testing.assert_array_equal(read.probabilities, two)
+
+
+@pytest.mark.parametrize(
+    ("rows", "right"),
+    [
+        ("cat,cat,0.6 dog,cat,0.8 owl,owl,0.45 dog,dog,0.9", [1, 0, 1, 1]),
+        ("cat,cat,0.6 dog,cat,0.8 dog,dog,0.9", [1, 0, 1]),
+    ],
+    ids=["three classes", "two classes, never below half"],
+)
+def test_a_score_beside_an_answer_and_the_truth_is_the_answers(tmp_path, rows, right):
+    path = tmp_path / "a.csv"
+    path.write_text("truth,pred,score\n" + rows.replace(" ", "\n"))
+    with pytest.warns(predictions.Assumption, match="right where `pred` is `truth`"):
+        found = predictions.load(path)
+    assert found.are_pairs
+    assert found.known_labels.tolist() == right

@@ -24,7 +24,7 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
         "label", "labels", "fine_label", "label_ids", "label_id", "targets", "target", "y_true", "true_label", "truth",
         "ground_truth", "gold", "gold_label", "true_class", "y", "class", "class_name", "class_label", "intent",
         "category", "actual", "annotation", "expected", "answer", "actual_class", "actual_label", "correct_label",
-        "correct_class", "true_category", "y_test", "label_name",
+        "correct_class", "true_category", "y_test", "label_name", "consensus",
     ),
     "text": (
         "text", "texts", "sentence", "utterance", "query", "question", "review", "content", "comment", "message",
@@ -57,10 +57,16 @@ KINDS: dict[ScoreKind, tuple[str, ...]] = {
 }
 """Words that say what scores are"""
 WEAK_WORDS: dict[str, ScoreKind | None] = {
-    "p": "probs", "softmax": "probs", "score": None, "scores": None, "output": None, "conf": None, "confidence": None,
+    "p": "probs", "softmax": "probs", "%": None, "pct": None, "percent": None, "score": None,
+    "scores": None, "output": None, "conf": None, "confidence": None,
     "pred": None, "preds": None, "prediction": None, "class": None, "z": None,
 }  # fmt: skip
 """Words of class columns that several columns must share to count"""
+TRUE_WORDS = frozenset(("actual", "confirmed", "final", "gold", "label", "observed", "real", "reference", "target",
+    "true", "truth"))  # fmt: skip
+GUESS_WORDS = frozenset(("assigned", "decision", "guess", "guessed", "pred", "predicted", "prediction", "proposed",
+    "suggested", "winner"))  # fmt: skip
+"""Words that show which of several columns of class names is the labels, and which the predictions"""
 CLASS_NAMES = ("class_names", "classes", "label_names", "target_names", "categories", "names")
 """What the names of all classes are called where a file holds them apart from the scores"""
 
@@ -137,6 +143,17 @@ def role_of(column: str) -> Role | None:
     return "id" if known is None and name.endswith("_id") else known
 
 
+def leaning(column: str) -> Literal["label", "prediction"] | None:
+    """Whether a word of a column's name says that it holds the truth, or predictions.
+
+    Example:
+        >>> leaning("Dx final"), leaning("Predicted label"), leaning("species")
+        ('label', 'prediction', None)
+    """
+    words = set(plain(column).split("_"))
+    return "prediction" if words & GUESS_WORDS else "label" if words & TRUE_WORDS else None
+
+
 def listed(role: Role, most: int = 12) -> str:
     """The usual names of a role for a message, as `a`, `b` or `c`."""
     *first, last = (f"`{name}`" for name in NAMES[role][:most])
@@ -163,11 +180,10 @@ def class_of(column: str) -> tuple[str, str] | None:
     """
     if role_of(column) is not None:
         return None
-    match = _PREFIXED.fullmatch(column)
-    if match is not None:
-        return match[1].lower(), match[2] or match[3]
-    match = _SUFFIXED.fullmatch(column)
-    return None if match is None else (f" {match[2].lower()}", match[1])
+    before, after = _PREFIXED.fullmatch(column), _SUFFIXED.fullmatch(column)
+    if before is not None and not (after is not None and before[1].lower() == "class"):  # class_0_score is of class_0
+        return before[1].lower(), before[2] or before[3]
+    return None if after is None else (f" {after[2].lower()}", after[1])
 
 
 def is_weak(word: str) -> bool:
