@@ -434,9 +434,11 @@ def test_a_line_for_each_method(capsys):
     ):
         code, output, _ = run(capsys, *words, "--list-methods")
         assert code == 0
-        lines = output.splitlines()
+        lines = [line for line in output.splitlines() if not line.startswith(" ")]
         assert [line.split()[0] for line in lines] == [name for name, _ in names()]
         assert all(len(line.split()) > 2 for line in lines), output
+        assert all(len(line) <= 120 for line in output.splitlines())
+        assert len({" ".join(line.split()[1:]) for line in lines}) == len(lines)  # no two methods read the same
 
 
 def test_usage_is_short(capsys):

@@ -32,7 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="list the data sets that softkin knows by name")
     getting = actions.add_parser("get", help="download, check and unpack a data set")
     choices.choose(
-        getting.add_argument("name", metavar="NAME"), "name of the data set, such as cifar100", choices.data_sets
+        getting.add_argument("name", metavar="NAME"), "name of the data set, such as cifar100", choices.downloads
     )
     getting.add_argument("--force", action="store_true", help="download it again even if it is already there")
     showing = actions.add_parser("show", help="show what a source holds")

@@ -127,7 +127,7 @@ def _said(
     off = [row for row in order if row["kind"] != "fine"]
     name = names[best["method"]]
     level = [row for row in useful if row is not best and not _differ(best, row, pairs, "nll")]
-    ahead = "" if level else ", ahead of all others beyond chance"
+    ahead = "" if level else ", significantly ahead of all others"
     headline = f"Use {name}" if not level else f"Use {name}, or {joined([names[row['method']] for row in level])}"
     if len(level) > 2:
         headline = f"{len(level) + 1} of {count} models are level in NLL; {name} has the lowest"
