@@ -48,8 +48,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     from softkin._core import checks
-    from softkin.lab.data import published
+    from softkin.lab.data import npz, published
 
+    if arguments.action == "get" and arguments.name in npz.SHIPPED:
+        raise ValueError(f"{arguments.name} comes with softkin, so there is nothing to download; use --data {arguments.name}.")
     if arguments.action == "get":
         published.entry(arguments.name)
     if arguments.action == "show" and arguments.size is not None:

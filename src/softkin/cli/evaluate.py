@@ -408,6 +408,11 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         if data["num_classes"] == 2 and data.get("kind") == "classes":
             half = files.from_number(data["metrics"]["brier"]["value"]) / 2
             caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
+        if data["metrics"]["nll"].get("value") == "Infinity":
+            caveats.append(
+                "NLL is infinite because a true class has the probability 0, as rounding leaves it; `softkin "
+                "calibrate` replaces such zeros by a small value, and says which."
+            )
         if by_chance:
             caveats.append(
                 f"{', '.join(by_chance)}: the interval reaches 0, because these samples do not rule out that the model "
