@@ -51,7 +51,9 @@ def check(arguments: argparse.Namespace) -> None:
     from softkin.lab.data import npz, published
 
     if arguments.action == "get" and arguments.name in npz.SHIPPED:
-        raise ValueError(f"{arguments.name} comes with softkin, so there is nothing to download; use --data {arguments.name}.")
+        raise ValueError(
+            f"{arguments.name} comes with softkin, so there is nothing to download; use --data {arguments.name}."
+        )
     if arguments.action == "get":
         published.entry(arguments.name)
     if arguments.action == "show" and arguments.size is not None:

@@ -16,7 +16,7 @@ from softkin._io.files import Assumption
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, check_shares, percentage, within
 from softkin.cli.inputs import add_input_arguments, reading_options
-from softkin.cli.printing import json_text, print_table, say, shown, wrote
+from softkin.cli.printing import json_text, page_path, print_table, say, shown, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -166,8 +166,8 @@ def check(arguments: argparse.Namespace) -> None:
     for option in ("images", "texts", "distances"):
         if getattr(arguments, option) is not None and (arguments.report is None or len(arguments.files) > 1):
             raise ValueError(f"--{option} is for the page of one file: it needs --report and a single FILE.")
-    if arguments.report is not None and arguments.report.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--report must end in .html, got {arguments.report}.")
+    if arguments.report is not None:
+        arguments.report = page_path(arguments.report)
     beside = None if arguments.report is None else arguments.report.with_suffix(".json")
     if beside is not None and arguments.output is not None and beside.resolve() == arguments.output.resolve():
         raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")

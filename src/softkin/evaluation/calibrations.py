@@ -126,8 +126,8 @@ def compare_methods(
     metric = order(metric)
     leaks.require_same_classes(validation, test)
     notices = [leaks.between(validation, test)]
-    floor, said = zeros_as(validation, floor)
-    notices += [f"{validation.name}: {said}"] if said is not None else []
+    floor, about_zeros = zeros_as(validation, floor)
+    notices += [f"{validation.name}: {about_zeros}"] if about_zeros is not None else []
     if methods is None:
         methods, left_out = list(REGISTRY), []
         if not calibrators.affordable(len(validation), validation.num_classes):
