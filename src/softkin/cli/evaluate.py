@@ -317,10 +317,12 @@ def _report(
         kept = [model.predictions for model in models if model.predictions is not None]
     settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
     first, count = kept[0], len(kept[0])
-    if len(models) > 1:
+    if len(models) > 1 and all(model.are_pairs and model.groups is None and model.weights is None for model in kept):
+        data: Any = report.build(_as_groups(kept), source=f"{len(kept)} files", **settings)
+    elif len(models) > 1:
         known = [model.data for model in models]
         known_already: dict[str, Any] = {"comparisons": compared, "evaluated": known} if population is None else {}
-        data: Any = report.build_models(kept, population=population, **known_already, **settings)
+        data = report.build_models(kept, population=population, **known_already, **settings)
     else:
         images, texts = arguments.images, arguments.texts
         images = None if images is None else report.attach.images(images, first.sample_ids, count)
@@ -341,6 +343,23 @@ def _report(
         )
     for path in report.write(arguments.report, data, force=arguments.force):
         _wrote(path, arguments)
+
+
+def _as_groups(models: "list[Predictions]") -> "Predictions":
+    """Pairs of several models as one set, with a group for each model."""
+    import torch
+
+    from softkin.predictions import Predictions
+
+    names = short_names([str(model.name) for model in models])
+    return Predictions.from_probabilities(
+        torch.cat([model.probabilities for model in models]),
+        torch.cat([model.known_labels for model in models]),
+        class_names=models[0].class_names,
+        name=f"{len(models)} models",
+        are_pairs=True,
+        groups=[name for model, name in zip(models, names, strict=True) for _ in range(len(model))],
+    )
 
 
 def _similar(path: str | None, predictions: "Predictions") -> dict[str, Any]:
@@ -452,7 +471,8 @@ def _print_models(models: "list[Evaluated]") -> None:
         cells = [_number(measured[key]["value"], METRICS[key].percent) for key in keys]
         rows.append((name, *cells, model.data["verdict"]["headline"]))
     headings = ["lowest NLL first", *(METRICS[key].short for key in keys), ""]
-    print(f"{len(models)} models, {first['num_samples']:,} samples, {first['num_classes']:,} classes")
+    classes = f"samples, {first['num_classes']:,} classes" if first.get("kind") != "pairs" else "pairs each"
+    print(f"{len(models)} models, {first['num_samples']:,} {classes}")
     for model in ordered:
         for doubt in model.data["verdict"]["doubts"]:
             say(f"Doubtful: {shown(model.name)}: {doubt}")
