@@ -1,6 +1,8 @@
 """Files of pairs: a confidence, and whether it was right."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -187,3 +189,14 @@ def test_a_score_beside_an_answer_and_the_truth_is_the_answers(tmp_path, rows, r
         found = predictions.load(path)
     assert found.are_pairs
     assert found.known_labels.tolist() == right
+
+
+@pytest.mark.slow
+def test_a_row_that_was_cut_ends_in_a_sentence_and_not_in_an_abort(tmp_path):
+    """A thread of Arrow held a Python object while Python ended, and aborted about every second process."""
+    (tmp_path / "a.csv").write_text("question,confidence,correct\na,0.9,1\nb,0.8\n")
+    command = [sys.executable, "-m", "softkin", "evaluate", str(tmp_path / "a.csv")]
+    for _ in range(6):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, "terminate" in done.stderr) == (1, False)
+        assert "Expected 3 columns, got 2" in " ".join(done.stderr.split())

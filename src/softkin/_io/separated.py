@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin._io import escape, roles
 from softkin._io.arrow import ArrowRows
-from softkin._io.tables import EMPTY, HEAD, LINE, ColumnKind, Table, delimiter_of, encoding_of, named_once
+from softkin._io.tables import EMPTY, HEAD, LINE, SPOOLED, ColumnKind, Table, delimiter_of, encoding_of, named_once
 
 BLOCK = 2**22  # bytes parsed at a time
 SAMPLED = 2**20  # letters that are looked at to tell numbers from texts
@@ -99,8 +99,16 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
         loose = [column for column in numbers if column in marked]
         types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys([*loose, *beside], pa.string())
         file.seek(0)
+        # A thread of Arrow that lets go of a Python object while Python ends, after an error, aborts the process. So
+        # the bytes are Arrow's own, unless there are too many.
+        held = file.read(SPOOLED + 1)
+        file.seek(0)
+        own = pa.BufferOutputStream()
+        if is_small := len(held) <= SPOOLED:
+            own.write(held)
+        del held
         reader = pa_csv.open_csv(
-            file,
+            pa.BufferReader(own.getvalue()) if is_small else file,
             pa_csv.ReadOptions(
                 column_names=header,
                 skip_rows=found.skipped,

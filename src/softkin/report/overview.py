@@ -193,7 +193,7 @@ def _choices(
     ]
     accurate = max(order, key=lambda row: row["right"])
     if accurate is not best:
-        sure = "" if _differ(accurate, best, pairs, "accuracy") else "; the difference may be chance"
+        sure = "" if _differ(accurate, best, pairs, "accuracy") else "; the difference may be sampling noise"
         made.append(_option("Only the answers count?", accurate, f"{percent(accurate['right'])} right{sure}.", names))
     honest = min(useful, key=lambda row: row["error"])
     if honest is not best:
