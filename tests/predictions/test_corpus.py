@@ -157,6 +157,8 @@ THREE = [
     csv("an age beside logits", {"age": AGE} | scores(LOGITS, form="{:.4f}") | LABEL, "left out: age"),
     csv("predictions as numbers", PLAIN | {"prediction": TRUTH[::-1]}),
     csv("a fold", PLAIN | {"fold": [j % 5 for j in range(N)]}),
+    csv("an age with fractions beside logits and numbered labels", {"age": [20.5 + j for j in range(N)]}
+        | scores(LOGITS, form="{:.4f}") | NUMBER, "left out: age"),
     csv("a constant", PLAIN | {"version": [3] * N}, "left out: version"),
     csv("a date", {"date": ["2026-11-17"] * N} | PLAIN),
     csv("the winning score", PLAIN | {"confidence": [f"{p:.6f}" for p in PROBS.max(axis=1)]}),
@@ -360,6 +362,8 @@ TWO = [
            ["STAY", "CHURN"]),
     binary("a score in percent", {"is_spam": YES, "spam_score": [100 * p for p in P], "length": AGE}, "read as percent"),
     binary("a probability in percent", {"y_true": YES, "y_prob": [100 * p for p in P]}, "read as percent"),
+    binary("words of another language", {"Umsatz": [7.5 * j for j in range(N)], "Gekündigt": called("nein", "ja"),
+           "Wahrscheinlichkeit": P}, "`Gekündigt` is read as the labels", ["nein", "ja"]),
     binary("an answer and the score of one class", {"truth": called("cat", "dog"), "pred": ["dog" if p > 0.5 else "cat" for p in P], "prob": P},
            "the score of class dog", ["cat", "dog"]),
     Case("no header", "a.csv", text({"y": YES, "p": P}, header=False), says="has no header"),
@@ -385,7 +389,7 @@ REFUSED = [
     ("a class that no number is", "a.csv", text({"label": YES, "score": P}), {"positive_class": "nonsense"}, "--positive-class must be"),
     ("whole numbers from 0", "a.csv", text(scores(np.arange(3 * N).reshape(N, 3), form="{:.0f}") | NUMBER), {}, "--logits .* --probs"),
     ("numbers from 0 to 1 that sum to anything", "a.csv", text(scores(PROBS[:, [0, 0, 1]], form="{:.5f}") | NUMBER), {}, "--logits .* --probs"),
-    ("ages that may be a class", "a.csv", text({"age": AGE} | scores(LOGITS, form="{:.4f}") | NUMBER), {},
+    ("ages that may be a class", "a.csv", text({"age": AGE} | scores(LOGITS, form="{:.4f}") | {"label": [k % 2 for k in TRUTH]}), {},
      "--class-columns, or .*--ignore-columns age"),
     ("a column twice", "a.csv", text(PLAIN).replace("cat,dog", "cat,cat"), {}, "`cat` appears twice"),
     ("scores of two models", "a.csv", text({"bounced": YES, "model_v2_prob": P, "model_v3_prob": [p / 2 for p in P]}), {},
@@ -492,6 +496,15 @@ def test_entities_and_damage_in_a_workbook_are_refused(tmp_path):
             target.writestr(name, b'<!DOCTYPE a [<!ENTITY b "c">]>' + content if "sheet1" in name else content)
     with pytest.raises(SoftkinError, match="must not define entities"):
         predictions.load(evil)
+
+
+def test_of_two_columns_of_zeros_and_ones_the_score_shows_which_it_is_about(tmp_path):
+    p = np.random.default_rng(0).uniform(size=90)
+    bought = [int(q > 0.5) if j % 4 else int(q <= 0.5) for j, q in enumerate(p)]
+    columns = {"opened": [j % 2 for j in range(90)], "bought": bought, "propensity": [f"{q:.4f}" for q in p]}
+    found, said = loaded(tmp_path, csv("two", columns))
+    assert found.known_labels.tolist() == bought
+    assert "`bought` is read as the labels" in said
 
 
 def test_a_column_that_agrees_with_the_scores_is_the_labels(tmp_path):

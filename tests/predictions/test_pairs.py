@@ -182,10 +182,12 @@ def test_arrays_of_one_column_are_pairs_and_wide_ones_are_classes(tmp_path):
     ],
     ids=["three classes", "two classes, never below half"],
 )
-def test_a_score_beside_an_answer_and_the_truth_is_the_answers(tmp_path, rows, right):
+@pytest.mark.parametrize("header", ["truth,pred,score", "gold,label,score", "true,top1,top1_prob"])
+def test_a_score_beside_an_answer_and_the_truth_is_the_answers(tmp_path, rows, right, header):
     path = tmp_path / "a.csv"
-    path.write_text("truth,pred,score\n" + rows.replace(" ", "\n"))
-    with pytest.warns(predictions.Assumption, match="right where `pred` is `truth`"):
+    path.write_text(f"{header}\n" + rows.replace(" ", "\n"))
+    truth, answer, _ = header.split(",")
+    with pytest.warns(predictions.Assumption, match=f"right where `{answer}` is `{truth}`"):
         found = predictions.load(path)
     assert found.are_pairs
     assert found.known_labels.tolist() == right

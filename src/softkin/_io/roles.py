@@ -21,10 +21,10 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "index": ("", "unnamed_0", "index_level_0", "level_0", "index"),  # as pandas names row numbers
     "id": ("sample_ids", "sample_id", "ids", "id", "uid", "uuid", "guid", "row_id", "idx"),
     "label": (
-        "label", "labels", "fine_label", "label_ids", "label_id", "targets", "target", "y_true", "true_label", "truth",
-        "ground_truth", "gold", "gold_label", "true_class", "y", "class", "class_name", "class_label", "intent",
-        "category", "actual", "annotation", "expected", "answer", "actual_class", "actual_label", "correct_label",
-        "correct_class", "true_category", "y_test", "label_name", "consensus",
+        "y_true", "true_label", "truth", "ground_truth", "gold", "gold_label", "true_class", "actual_class",
+        "actual_label", "correct_label", "correct_class", "true_category", "actual", "y_test", "true",
+        "label", "labels", "fine_label", "label_ids", "label_id", "targets", "target", "y", "class", "class_name",
+        "class_label", "intent", "category", "annotation", "expected", "answer", "label_name", "consensus",
     ),
     "text": (
         "text", "texts", "sentence", "utterance", "query", "question", "review", "content", "comment", "message",
@@ -39,6 +39,7 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "score": (
         "score", "scores", "y_score", "y_scores", "y_prob", "y_proba", "y_probs", "y_pred_proba", "y_pred_prob",
         "pred_prob", "pred_proba", "predicted_probability", "p", "confidence", "max_prob", "max_probability",
+        "top1_prob", "top1_score", "pred_score", "predicted_score", "prediction_score", "predicted_prob",
     ),
     "weight": ("weight", "weights", "sample_weight", "sample_weights"),
     "group": ("group", "groups", "site", "sex", "gender", "device", "model", "annotator"),
@@ -155,8 +156,8 @@ def leaning(column: str) -> Literal["label", "prediction"] | None:
 
 
 def listed(role: Role, most: int = 12) -> str:
-    """The usual names of a role for a message, as `a`, `b` or `c`."""
-    *first, last = (f"`{name}`" for name in NAMES[role][:most])
+    """The shortest names of a role for a message, as `a`, `b` or `c`."""
+    *first, last = (f"`{name}`" for name in sorted(NAMES[role], key=len)[:most])
     return f"{', '.join(first)} or {last}" if first else last
 
 

@@ -86,7 +86,9 @@ def found(
 
 def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[str, Sequence[Any]]]) -> Parts | None:
     """A label, an answer and one score that is the answer's: of more than two classes, or never below half."""
-    score, answer, label = _score(columns), roles.find(columns, "prediction"), roles.find(columns, "label")
+    score, label = _score(columns), roles.find(columns, "label")
+    others = [column for column in columns if column != label]
+    answer = roles.find(others, "prediction") or roles.find(others, "label")  # pipelines call their answer `label`
     if score is None or answer is None or label is None or any(roles.class_of(column) for column in columns):
         return None
     cells = head([score, answer, label])

@@ -317,7 +317,10 @@ def _is_binary(
     Labels are then of two kinds, the score is from 0 to 1, and no columns sum to 1 or are called as the labels are.
     """
     scores = _scores(numbers, head, set())
-    if len(scores) != 1 or not _are_fractions(head[scores[0]]) or _summing(table, numbers, head, beside)[0]:
+    if len(scores) != 1 or not _are_fractions(head[scores[0]]):
+        return False
+    is_called = roles.role_of(scores[0]) == "score" or roles.class_of(scores[0]) is not None
+    if (len(head[scores[0]]) < LEAST and not is_called) or _summing(table, numbers, head, beside)[0]:
         return False
     if len(_named_by_labels(table, numbers, beside, whole=False)[0]) > 1:
         return False
@@ -494,13 +497,35 @@ def _summing(
     suspects = [column for column in numbers if _has_role(column, *NO_CLASSES)]
     named, is_complete = _named_by_labels(table, numbers, beside, whole=bool(suspects))
     usual = [column for column in numbers if column not in suspects or column in named]
-    odd = [c for c in usual if c not in named and _is_odd(head[c], [head[k] for k in named], [head[k] for k in usual])]
+    odd = [
+        c
+        for c in usual
+        if c not in named and _is_odd(head[c], [head[k] for k in named or usual if k != c], [head[k] for k in usual])
+    ]
     odd = [] if len(odd) == len(usual) else odd
+    if not odd and not named and _highest(table, beside) + 2 == len(usual):
+        odd = _always_first(head, usual)
     rest = [column for column in usual if column not in odd]
+    is_complete = is_complete or (bool(odd) and _highest(table, beside) + 1 == len(rest))
     for candidates in (usual, rest, named if is_complete else [], _run_of_one(head, rest)):
         if len(candidates) > 1 and sums_to_one(_matrix(head, candidates)):
             return candidates, rest, odd, is_complete
     return [], rest, odd, is_complete
+
+
+def _always_first(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> list[str]:
+    """The column whose number is the largest in every row, as that of an age is beside scores."""
+    values = _matrix(head, columns)
+    if len(values) < LEAST or len(columns) < 3 or not bool(torch.isfinite(values).all()):
+        return []
+    first = values.argmax(dim=1)
+    return [columns[int(first[0])]] if bool((first == first[0]).all()) else []
+
+
+def _highest(table: Table, beside: Beside) -> int:
+    """The highest number among the first labels; −1 if they are no numbers."""
+    forms = _forms(table, beside.labels)
+    return max(map(int, forms)) if forms and all(form.isdigit() for form in forms) else -1
 
 
 def _run_of_one(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> list[str]:
@@ -539,7 +564,7 @@ def _is_odd(cells: Sequence[Any], known: Sequence[Sequence[Any]], others: Sequen
     """Whether numbers look unlike scores.
 
     They do if all are whole, and beyond 0 and 1 or beside columns of fractions; or if they are far larger than those of
-    known classes.
+    known classes, or of the other columns where no class is known.
     """
     there = [abs(float(cell)) for cell in cells if cell is not None]
     if not there:
@@ -576,8 +601,12 @@ def _one_score(
     name = table.name
     answers = _answers(table, columns, numbers, head, beside)
     scores = _scores(numbers, head, set(answers))
-    if len(scores) == 1 and len(answers) == 1 and not _rises(table, answers[0], head[scores[0]]):
-        answers += _of_two_words(table, columns, answers[0])
+    if len(scores) == 1 and answers:
+        rising = [answer for answer in answers if _rises(table, answer, head[scores[0]])]
+        if len(rising) == 1:
+            answers = rising
+        elif len(answers) == 1:
+            answers += _of_two_words(table, columns, answers[0])
     labels = beside.labels or (answers[0] if len(answers) == 1 else None)
     if len(scores) != 1 or (len(answers) > 1 and labels is None):
         raise _not_one(table, columns, scores, answers, reading)
