@@ -184,6 +184,8 @@ THREE = [
     # Names that people give
     csv("labels and predictions in longer names", {"Predicted species": GUESSED, "Real species": CALLED}
         | scores(name="P({})"), "`Real species` is read as the labels"),
+    csv("a column that is the class with the highest score in every row", {"auto tag": GUESSED, "agent tag": CALLED}
+        | scores(name="{} score"), "`agent tag` is read as the labels"),
     csv("labels of readers and their consensus", {"reader 1": GUESSED, "consensus": CALLED} | scores(name="p_{}"),
         "left out: reader 1"),
     csv("classes with a percent sign in their names", {"file": ["x.png"] * N, "true species": CALLED}

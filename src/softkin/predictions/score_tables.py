@@ -126,20 +126,43 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
             found.append(column)
     if called in found or not found:
         return called, []
-    column = _the_true_one(table.name, found)
+    column = _the_true_one(table, found)
     return column, [f"{table.name}: `{column}` is read as the labels, since it holds names of columns."]
 
 
-def _the_true_one(name: str, columns: Sequence[str]) -> str:
-    """The column that holds the truth, of several whose cells are names of classes: predictions, readers' opinions."""
+def _the_true_one(table: Table, columns: Sequence[str]) -> str:
+    """The column that holds the truth, of several whose cells are names of classes: predictions, readers' opinions.
+
+    One that names the class of the highest score in every row is taken for predictions.
+    """
+    name = table.name
     rest = [c for c in columns if roles.leaning(c) != "prediction" and not _has_role(c, "prediction")] or columns
     true = [column for column in rest if roles.leaning(column) == "label"] or rest
+    if len(true) > 1:
+        winning = _winners(table)
+        true = [column for column in true if not winning or _spelled(table, column) != winning] or true
     if len(true) == 1:
         return true[0]
     options = " or ".join(f'--label-column "{column}"' for column in true[:3])
     raise SoftkinError(
         f"{name} has {len(true)} columns that hold names of classes; say which are the labels: {options}."
     )
+
+
+def _spelled(table: Table, column: str) -> list[str]:
+    return [roles.spelling(cell) for cell in table.head([column])[column]]
+
+
+def _winners(table: Table) -> list[str]:
+    """The name of the class with the highest score in each of the first rows, if some column of texts names classes."""
+    numbers = [column for column, kind in table.columns.items() if kind == "number"]
+    called = {column: roles.spelling((roles.class_of(column) or ("", column))[1]) for column in numbers}
+    texts = {form for column, kind in table.columns.items() if kind == "text" for form in _spelled(table, column)}
+    scores = [column for column in numbers if called[column] in texts]
+    values = _matrix(table.head(scores), scores) if len(scores) > 1 else torch.empty(0, 0)
+    if len(values) < LEAST or not bool(torch.isfinite(values).all()):
+        return []
+    return [called[scores[place]] for place in values.argmax(dim=1).tolist()]
 
 
 def _label_by_its_cells(table: Table, columns: Sequence[str]) -> tuple[str | None, list[str]]:
