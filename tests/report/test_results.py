@@ -78,3 +78,9 @@ def test_limits_and_pictures_are_drawn(browser, tmp_path, capsys):
         else:
             dots = page.run("return document.querySelectorAll('#picture figure:first-child .dumb-right').length")
             assert dots == sum(data["chart"][0] in row["cells"] for row in data["rows"])
+
+
+def test_the_suffix_of_a_page_may_be_left_out(capsys, tmp_path):
+    arguments = ["check", TEST, "--min", "accuracy=10%", "--report", tmp_path / "page"]
+    assert run(capsys, *arguments)[0] == 0
+    assert (tmp_path / "page.html").exists()

@@ -16,7 +16,7 @@ from softkin._io.files import Assumption
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, check_shares, percentage, within
 from softkin.cli.inputs import add_input_arguments, reading_options
-from softkin.cli.printing import json_text, print_table, say, shown, wrote
+from softkin.cli.printing import json_text, page_path, print_table, say, shown, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -166,8 +166,8 @@ def check(arguments: argparse.Namespace) -> None:
     for option in ("images", "texts", "distances"):
         if getattr(arguments, option) is not None and (arguments.report is None or len(arguments.files) > 1):
             raise ValueError(f"--{option} is for the page of one file: it needs --report and a single FILE.")
-    if arguments.report is not None and arguments.report.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--report must end in .html, got {arguments.report}.")
+    if arguments.report is not None:
+        arguments.report = page_path(arguments.report)
     beside = None if arguments.report is None else arguments.report.with_suffix(".json")
     if beside is not None and arguments.output is not None and beside.resolve() == arguments.output.resolve():
         raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")
@@ -330,10 +330,12 @@ def _report(
         kept = [model.predictions for model in models if model.predictions is not None]
     settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
     first, count = kept[0], len(kept[0])
-    if len(models) > 1:
+    if len(models) > 1 and all(model.are_pairs and model.groups is None and model.weights is None for model in kept):
+        data: Any = report.build(_as_groups(kept), source=f"{len(kept)} files", **settings)
+    elif len(models) > 1:
         known = [model.data for model in models]
         known_already: dict[str, Any] = {"comparisons": compared, "evaluated": known} if population is None else {}
-        data: Any = report.build_models(kept, population=population, **known_already, **settings)
+        data = report.build_models(kept, population=population, **known_already, **settings)
     else:
         images, texts = arguments.images, arguments.texts
         images = None if images is None else report.attach.images(images, first.sample_ids, count)
@@ -354,6 +356,23 @@ def _report(
         )
     for path in report.write(arguments.report, data, force=arguments.force):
         _wrote(path, arguments)
+
+
+def _as_groups(models: "list[Predictions]") -> "Predictions":
+    """Pairs of several models as one set, with a group for each model."""
+    import torch
+
+    from softkin.predictions import Predictions
+
+    names = short_names([str(model.name) for model in models])
+    return Predictions.from_probabilities(
+        torch.cat([model.probabilities for model in models]),
+        torch.cat([model.known_labels for model in models]),
+        class_names=models[0].class_names,
+        name=f"{len(models)} models",
+        are_pairs=True,
+        groups=[name for model, name in zip(models, names, strict=True) for _ in range(len(model))],
+    )
 
 
 def _similar(path: str | None, predictions: "Predictions") -> dict[str, Any]:
@@ -421,6 +440,11 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         if data["num_classes"] == 2 and data.get("kind") == "classes":
             half = files.from_number(data["metrics"]["brier"]["value"]) / 2
             caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
+        if data["metrics"]["nll"].get("value") == "Infinity":
+            caveats.append(
+                "NLL is infinite because a true class has the probability 0, as rounding leaves it; `softkin "
+                "calibrate` replaces such zeros by a small value, and says which."
+            )
         if by_chance:
             caveats.append(
                 f"{', '.join(by_chance)}: the interval reaches 0, because these samples do not rule out that the model "
@@ -460,7 +484,8 @@ def _print_models(models: "list[Evaluated]") -> None:
         cells = [_number(measured[key]["value"], METRICS[key].percent) for key in keys]
         rows.append((name, *cells, model.data["verdict"]["headline"]))
     headings = ["lowest NLL first", *(METRICS[key].short for key in keys), ""]
-    print(f"{len(models)} models, {first['num_samples']:,} samples, {first['num_classes']:,} classes")
+    classes = f"samples, {first['num_classes']:,} classes" if first.get("kind") != "pairs" else "pairs each"
+    print(f"{len(models)} models, {first['num_samples']:,} {classes}")
     for model in ordered:
         for doubt in model.data["verdict"]["doubts"]:
             say(f"Doubtful: {shown(model.name)}: {doubt}")

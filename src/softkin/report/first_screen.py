@@ -210,13 +210,13 @@ def _where(data: Mapping[str, Any]) -> str:
         )
     if lines:
         note = (
-            f"{what.capitalize()} whose accuracy differs from their confidence by more than chance, corrected for "
-            f"testing all {count:,}. The one that adds most to the error comes first."
+            f"{what.capitalize()} whose accuracy differs from their confidence by more than sampling noise explains, "
+            f"corrected for testing all {count:,}. The one that adds most to the error comes first."
         )
         said = f'<ol>{"".join(lines)}</ol><p class="note">{note}</p>'
     else:
         said = (
-            f"<p>No single {one} stands out beyond chance among {count:,}.</p>"
+            f"<p>No single {one} stands out from sampling noise among {count:,}.</p>"
             '<p class="note">More samples of each would show smaller faults.</p>'
         )
     return f'<div class="card answer" id="answer-where"><h2>Where not?</h2>{said}</div>'
@@ -622,7 +622,7 @@ def headline(data: Mapping[str, Any]) -> str:
         first = "" if rest == 1 or lead["best"] == ONE_HOT else f"; lowest ECE: {names[lead['best']]}"
         return f"{many[0].upper()}{many[1:]} better calibrated than one-hot{first}"
     if len(lead["level"]) + 1 == len(data["methods"]):
-        return f"No {data['subject'][:-1]} is ahead in calibration beyond chance"
+        return f"No difference in calibration found between these {data['subject']}"
     if len(lead["level"]) > 2:
         ahead = f"{len(lead['level']) + 1} {data['subject']}"
         return f"{ahead} do not differ significantly in calibration, and are ahead of the others"
@@ -643,7 +643,7 @@ def findings(data: Mapping[str, Any]) -> list[str]:
         if lead is None:
             continue
         tail = (
-            ", ahead of all others beyond chance"
+            ", significantly ahead of all others"
             if lead["proved"]
             else "; whether it is better than others is not known"
         )

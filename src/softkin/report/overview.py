@@ -192,7 +192,7 @@ def _said(
     off = [row for row in order if row["kind"] != "fine"]
     name = names[best["method"]]
     level = [row for row in useful if row is not best and best is useful[0] and _is_level(best, row, pairs)]
-    ahead = "" if level or best is not useful[0] else ", ahead of all others beyond chance"
+    ahead = "" if level or best is not useful[0] else ", significantly ahead of all others"
     lowest = f"the lowest NLL ({from_number(best['nll']):.3f})"
     if best is not useful[0]:
         lowest = f"the lowest NLL after a temperature ({_nlls(best).removeprefix('NLL ')})"
@@ -306,7 +306,7 @@ def _choices(
     accurate = max(order, key=lambda row: row["right"])
     if accurate is not best:
         known = words["rows"] is not None or _differ(accurate, best, pairs, "accuracy")
-        text = f"it {_is_right(accurate, words)}{'' if known else '; the difference may be chance'}."
+        text = f"it {_is_right(accurate, words)}{'' if known else '; the difference may be sampling noise'}."
         title = "Only the answers count?" if words["rows"] is None else "Only the order counts?"
         made.append(_option(title, accurate, text, names))
     honest = min(useful, key=lambda row: row["error"])

@@ -45,7 +45,7 @@ def of_calibrators(result: Mapping[str, Any]) -> ResultsPage:
     if result["winner"] == UNCALIBRATED:
         headline = "No calibrator improves it"
     else:
-        headline = says if UNCALIBRATED in better else f"{says}, but it may be chance"
+        headline = says if UNCALIBRATED in better else f"{says}, but that may be sampling noise"
     detail = ""
     if before is not None and first is not before:
         nll, ece = (

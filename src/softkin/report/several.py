@@ -230,6 +230,6 @@ def _notes(settings: Settings, count: int) -> list[str]:
         f"Below each value is its {100 * settings.level:g} % interval from {settings.resamples:,} resamples "
         "of whole samples, and in brackets the value that a perfectly calibrated model would have with as many "
         "samples.",
-        f"Bold: best. ○: worse than the best beyond chance on the same samples ({pairs}, from "
+        f"Bold: best. ○: worse than the best by more than sampling noise explains, on the same samples ({pairs}, from "
         f"{resamples_for(count, settings):,} resamples; Holm's rule). After T: cross-fitted temperature scaling.",
     ]

@@ -150,7 +150,8 @@ def _without_meanings(notes: Sequence[str], columns: Sequence[Mapping[str, Any]]
     titles = "|".join(re.escape(column["title"]) for column in columns)
     kept = [note for note in notes if not re.match(rf"({titles})[,:]", note, flags=re.IGNORECASE)]
     # On the page only what is worse is marked: where most methods are level, their marks would emphasise nothing.
-    return [note.replace("≈: cannot be told from the best.", "○: worse than the best beyond chance.") for note in kept]
+    worse = "○: worse than the best by more than sampling noise explains."
+    return [note.replace("≈: cannot be told from the best.", worse) for note in kept]
 
 
 def _column(saved: Mapping[str, Any]) -> Column:

@@ -321,7 +321,7 @@ def _accuracy(row: Row, plain: Row) -> str:
     if not proved and abs(change) < 0.0005:
         return "accuracy unchanged"
     sign = "+" if change >= 0 else "−"
-    beyond = f", {seeds} of {after.n} seeds" if proved else ", may be chance"
+    beyond = f", {seeds} of {after.n} seeds" if proved else ", may be sampling noise"
     return f"accuracy {100 * before.value:.1f} → {percent(after.value)} ({sign}{abs(100 * change):.1f}{beyond})"
 
 

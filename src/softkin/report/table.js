@@ -64,7 +64,7 @@ function tableSection() {
               "td",
               { "data-column": column.key, "data-value": cell.value },
               el("span", { class: mark, "data-value": cell.value }, text),
-              marked[column.key] ? el("span", { class: marked[column.key] > 1 ? "marks two-marks" : "marks" }, !cell.tie && !cell.best && exists(cell.p_value) ? el("span", { class: "tie-mark", title: "worse than the best beyond chance" }, "○") : null, againstMark(column, cell)) : null,
+              marked[column.key] ? el("span", { class: marked[column.key] > 1 ? "marks two-marks" : "marks" }, !cell.tie && !cell.best && exists(cell.p_value) ? el("span", { class: "tie-mark", title: "worse than the best by more than sampling noise explains" }, "○") : null, againstMark(column, cell)) : null,
               std ? el("span", { class: "std" }, ` ${std}`) : null,
               between ? el("span", { class: "note" }, between) : null,
               calm ? el("span", { class: "note" }, `(${calm})`) : null,
