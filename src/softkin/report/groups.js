@@ -58,7 +58,7 @@ function groupsWords() {
   const { rows, gaps_differ: gaps, curves_differ: curves } = data.groups, says = [];
   const p = (value) => (value < 0.0001 ? "p < 0.0001" : `p = ${fixed(value, value < 0.01 ? 4 : 2)}`);
   const off = rows.filter((row) => gapKind(row.gap) !== "fine");
-  says.push(off.length ? `${off.length === rows.length ? "All" : `${whole(off.length)} of`} ${whole(rows.length)} groups claim too much or too little, beyond chance.` : `No group of ${whole(rows.length)} claims too much or too little beyond chance.`);
+  says.push(off.length ? `${off.length === rows.length ? "All" : `${whole(off.length)} of`} ${whole(rows.length)} groups claim too much or too little, by more than sampling noise explains.` : `No group of ${whole(rows.length)} claims too much or too little by more than sampling noise explains.`);
   if (exists(gaps)) says.push(gaps <= 1 - data.groups.level ? `The groups differ in it (${p(gaps)}).` : `The groups may all have the same gap (${p(gaps)}).`);
   if (exists(curves)) says.push(curves <= 1 - data.groups.level ? `The same confidence means different things in different groups (${p(curves)}): calibrate each on its own.` : `The same confidence may mean the same in all (${p(curves)}).`);
   return says.join(" ");
