@@ -39,7 +39,7 @@ from torch import Tensor
 from softkin._core import randomness
 from softkin.metrics.kernels import Kernel
 from softkin.metrics.scopes import blocks
-from softkin.metrics.statistics import Statistic
+from softkin.metrics.statistics import Mean, Statistic
 
 LEVEL = 0.05
 RESAMPLES = 400
@@ -142,8 +142,10 @@ class Resamples:
         values: list[list[Floats]] = [[] for _ in statistics]
         start = 0
         for weights in self._weights(s):
+            exact = weights.to(torch.float64)  # once for all means, which need it
             for parts, statistic in zip(values, statistics, strict=True):
-                due = weights[: max(0, self.times_of(statistic) - start)].to(statistic.device)
+                lines = exact if isinstance(statistic, Mean) else weights
+                due = lines[: max(0, self.times_of(statistic) - start)].to(statistic.device)
                 if len(due):
                     parts.append(statistic.of(statistic.sums(due)).cpu().numpy())
             start += len(weights)
