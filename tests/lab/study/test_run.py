@@ -131,7 +131,9 @@ def test_records_say_all(done):
     records = runs(done)
     assert len(records) == 1 + 2 * (1 + 2 + 3)
     for title, record in records.items():
-        assert {"spec", "softkin", "versions", "device", "seconds", "files", "threads"} <= set(record), title
+        assert {"spec", "softkin", "versions", "device", "seconds", "processor_seconds", "files", "threads"} <= set(
+            record
+        ), title
     result = records["result of WE, seed 1"]
     assert {"seed", "data_digest", "split_digest", "effective_target", "metrics", "tried", "chosen", "values"} <= set(
         result

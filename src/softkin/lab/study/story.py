@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from softkin.lab.study import columns as registry
-from softkin.lab.study.heads import HEADS
+from softkin.lab.study.heads import HEADS, USES_KIN
 from softkin.lab.study.significance import Difference
 
 if TYPE_CHECKING:
@@ -127,7 +127,15 @@ def _row(rows: "Sequence[Row]", method: str) -> "Row | None":
 def _simplest_of_the_best(candidates: "Sequence[Row]") -> "Row":
     leader = min(candidates, key=lambda row: (row.cells["nll"].value, _effort(row)))
     level = [row for row in candidates if all(_level(row, leader, metric) for metric in DECIDING)]
-    return min(level, key=lambda row: (_effort(row), row.method != registry.BASELINES[1], row.cells["nll"].value))
+    return min(
+        level,
+        key=lambda row: (
+            _effort(row),
+            row.method != registry.BASELINES[1],
+            registry.parts(row.method)[1] == USES_KIN,  # its control does as well without similar classes
+            row.cells["nll"].value,
+        ),
+    )
 
 
 def _level(row: "Row", leader: "Row", metric: str) -> bool:
@@ -293,6 +301,8 @@ def _deciding(rows: "Sequence[Row]", chosen: "Row", kept: "Row | None") -> list[
     which = f"{_named(rivals)} cannot be told from {best.title} in NLL"
     if difference.by_rows > 0.5:
         return [f"{which}: more test rows would decide it, as these cause most of what is uncertain."]
+    if seeds == 2:
+        return [f"{which}: two seeds hardly show the chance of training, so train three or more."]
     if needed > MOST_SEEDS:
         return [f"{which}, and it would take more than {MOST_SEEDS} seeds."]
     return [f"{which}: about {needed} seeds would show a difference as large as that of {near.title}."]
@@ -308,13 +318,22 @@ def _from_to(before: "Row", after: "Row", metric: str) -> str:
     a, b = before.cells[metric].value, after.cells[metric].value
     if metric == "nll":
         return f"{_nats(a)} → {_nats(b)}"
-    return "unchanged" if a == b else f"{100 * a:.1f} → {_percent(b)}"
+    if _percent(a) == _percent(b):
+        return "unchanged" if a == b else f"still {_percent(b)}"
+    return f"{100 * a:.1f} → {_percent(b)}"
 
 
 def _would(difference: Difference | None, metric: str) -> str:
-    if difference is None or difference.same or not math.isfinite(difference.least):
+    return "" if difference is None or difference.same else would(difference.least, metric)
+
+
+def would(least: float, metric: str) -> str:
+    """What a study could have seen, in brackets; no share differs by more than 100 points."""
+    if not math.isfinite(least):
         return ""
-    return f" (would have seen ≥ {_size(difference.least, metric)})"
+    if metric != "nll" and least > 1:
+        return " (too few seeds to see any)"
+    return f" (would have seen ≥ {_size(least, metric)})"
 
 
 def _interval(difference: Difference, metric: str) -> str:
