@@ -1,12 +1,14 @@
 """Decisions with networks that were trained on smooth labels, against the same with one-hot networks.
 
-python results/after.py FOLDER   the studies that a suite left there; writes FOLDER/decisions.json and curves.json
+python results/after.py FOLDER   the studies that a suite left there; writes FOLDER/decisions.json and curves.json, or,
+                                 for the second edition, FOLDER/selective.json
 
 Of each network's validation rows a fifth fits a temperature and the rest a rule; the test rows measure it. So all
 networks are calibrated alike, and what differs is how well their scores rank answers and classes. The confidence on
 unknown data is that of the network as it was trained.
 """
 
+import json
 import sys
 import warnings
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from softkin import decisions, metrics
 from softkin._io import files
 from softkin.calibrators import TemperatureScaling
 from softkin.decisions import Tree
+from softkin.decisions.confidence import NORMS, area, logit_norm
 from softkin.evaluation.deciding import similarity_of, tree_of
 from softkin.lab import study
 from softkin.metrics import binning
@@ -49,7 +52,7 @@ METHODS = (
     "ensemble",
 )
 CURVES = ("one-hot", "ts", "uniform", "we", "we+ts", "out")
-ERROR, COVERAGE, BINS = 0.1, 0.9, 15
+ERROR, SELECTIVE_ERROR, COVERAGE, BINS = 0.1, 0.05, 0.9, 15
 
 
 def trees(folder: study.StudyFolder, predictions: Predictions) -> dict[str, Tree]:
@@ -87,6 +90,49 @@ def measured(result: study.Result, climbed: dict[str, Tree], alike: Tensor) -> I
         yield f"confidence {Path(name).stem}", float(winning.mean())
 
 
+def selective(result: study.Result) -> dict[str, float]:
+    """How well a network's confidence and its normalised logits rank its answers, and the answers at 5 % errors.
+
+    The test rows of "x+ts" are scaled by the temperature of all validation rows: it is taken back, and the one that a
+    fifth of them gives is used, so that the rule's rows did not fit it.
+    """
+    held, test = result.validation(), result.test()
+    order = torch.randperm(len(held.known_labels), generator=torch.Generator().manual_seed(result.seed))
+    scaling, fit = order.tensor_split([len(order) // 5])
+    z, y = held.logits, held.known_labels
+    whole, scale = (TemperatureScaling().fit(z[part], y[part]).temperature_ for part in (order, scaling))
+    z, test_z, labels = z / scale, test.logits * (whole / scale), test.known_labels
+    held_wrong, wrong = z[fit].argmax(dim=1) != y[fit], test_z.argmax(dim=1) != labels
+    norm = min(NORMS, key=lambda p: area(logit_norm(z[fit], p), held_wrong))
+    scores = {"": test_z.softmax(dim=1).amax(dim=1), "_norm": logit_norm(test_z, norm)}
+    areas = {f"aurc{key}": area(score, wrong) for key, score in scores.items()}
+    return areas | {f"answered{key}": answered(score, wrong) for key, score in scores.items()}
+
+
+def answered(scores: Tensor, wrong: Tensor) -> float:
+    """The largest share of rows, in order of their scores, of which at most 5 % are wrong (with hindsight)."""
+    errors = wrong[scores.argsort(descending=True, stable=True)].double().cumsum(0)
+    few = errors <= SELECTIVE_ERROR * torch.arange(1, len(errors) + 1)
+    return float(few.nonzero().amax() + 1) / len(errors) if few.any() else 0.0
+
+
+def ranked(folder: Path) -> None:
+    """The second edition: every network that a temperature follows."""
+    path = folder / "selective.json"
+    rows = json.loads(path.read_text()) if path.exists() else []
+    done = {row["study"] for row in rows}
+    for table in sorted(folder.glob("fair-*/table.json")):
+        name = table.parent.name
+        if name in done or name.endswith(("-untuned", "-stopped")):
+            continue
+        results = [r for r in study.StudyFolder(table.parent).results() if r.method == "ts" or r.method.endswith("+ts")]
+        for result in results:
+            values = {key: files.number(value) for key, value in selective(result).items()}
+            rows.append({"study": name, "method": result.method, "seed": result.seed, **values})
+        files.write_json(path, rows)
+        print(f"{name}: {len(results)} networks", flush=True)
+
+
 def curve(results: list[study.Result]) -> dict[str, list[float]]:
     """The reliability of one method over all its seeds: mean score, share of hits and number in each bin."""
     tests = [result.test() for result in results]
@@ -100,6 +146,7 @@ def curve(results: list[study.Result]) -> dict[str, list[float]]:
 def main(folder: Path) -> None:
     """All studies that are there."""
     warnings.filterwarnings("ignore", "No threshold keeps")  # such a rule answers nothing, which is counted
+    ranked(folder)
     rows: list[dict[str, Any]] = []
     curves: dict[str, dict[str, Any]] = {}
     for name in STUDIES:
@@ -117,6 +164,8 @@ def main(folder: Path) -> None:
             values = {key: files.number(value) for key, value in measured(result, climbed, alike)}
             rows.append({"study": name, "method": result.method, "seed": result.seed, **values})
         print(f"{name}: {len(results)} networks", flush=True)
+    if not rows:
+        return
     files.write_json(folder / "decisions.json", rows)
     files.write_json(folder / "curves.json", curves)
 

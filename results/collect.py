@@ -1,10 +1,11 @@
 """Bring finished studies into the repository, and write the tables of docs/results.md and docs/measurements/ from them.
 
 python results/collect.py DATA FOLDER   copies specs, tables and records of a finished suite, without weights
+python results/collect.py demo FOLDER   keeps the table of softkin compare without options
 python results/collect.py               only writes the tables again, from results/records/
 
-On these pages a table stands between <!-- table KIND … --> and <!-- end -->; KIND is a function in TABLES, and what
-follows are its arguments.
+On these pages and in docs/compare.md a table stands between <!-- table KIND … --> and <!-- end -->; KIND is a function
+in TABLES, and what follows are its arguments.
 """
 
 import gzip
@@ -12,6 +13,7 @@ import json
 import math
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import fmean, stdev
@@ -20,12 +22,12 @@ from typing import Any
 from scipy.stats import t as student
 
 from softkin._io import files
-from softkin.lab.study import story
-from softkin.lab.study.tabulation import Cell, Row, judged
+from softkin.lab.study import StudySpec, story
+from softkin.lab.study.tabulation import Cell, Row, Table, judged, metric_columns
 
 HERE = Path(__file__).parent
 DOCS, RECORDS = HERE.parent / "docs", HERE / "records"
-PAGES = (DOCS / "results.md", *sorted((DOCS / "measurements").glob("*.md")))
+PAGES = (DOCS / "results.md", DOCS / "compare.md", *sorted((DOCS / "measurements").glob("*.md")))
 COLUMNS = {
     "accuracy": ("accuracy", 100, 1),
     "nll": ("NLL", 1, 3),
@@ -65,6 +67,8 @@ def collect(data: Path, folder: Path) -> None:
         again = {row["study"] for row in rows}
         kept = [row for row in json.loads((RECORDS / "decisions.json").read_text()) if row["study"] not in again]
         files.write_json(RECORDS / "decisions.json", kept + rows)
+    if (folder / "selective.json").exists():
+        files.write_json(RECORDS / "selective.json", json.loads((folder / "selective.json").read_text()))
     if (folder / "curves.json").exists():
         curves = json.loads((RECORDS / "curves.json").read_text()) | json.loads((folder / "curves.json").read_text())
         files.write_json(RECORDS / "curves.json", curves)
@@ -122,6 +126,7 @@ def study_title(study: str) -> str:
     key = next((key for key in STUDIES if study.startswith(key)), study)
     rest = [part for part in study.removeprefix(key).split("-") if part]
     words = {"fixed": "α = 0.1", "tuned": "α of four", "top5": "5 nearest classes"}
+    words |= {"untuned": "recipe's decay", "stopped": "stopped early", "all": "all images"}
     return ", ".join([STUDIES.get(key, key), *(words.get(part, f"{part} per class") for part in rest)])
 
 
@@ -243,23 +248,80 @@ FAIR = {
 }
 
 
+def against(row: dict[str, Any], key: str) -> tuple[float, float] | None:
+    """What a method has more than one-hot followed by a temperature, and half of its interval (seeds and test rows).
+
+    None if it is infinite, or the row is that baseline.
+    """
+    found = row["cells"][key].get("against", {}).get("ts")
+    if found is None or not all(isinstance(found[end], int | float) for end in ("value", "low", "high")):
+        return None
+    return found["value"], (found["high"] - found["low"]) / 2
+
+
+def fair_cell(row: dict[str, Any], key: str, factor: float, digits: int) -> str:
+    """The difference with its interval, bold if it is one when corrected for all columns."""
+    found = against(row, key)
+    if found is None:
+        return "∞"
+    text = f"{factor * found[0]:+.{digits}f} ± {factor * found[1]:.{digits}f}".replace("-", "−")
+    return f"**{text}**" if row["cells"][key]["against"]["ts"]["p_value"] <= 0.05 else text
+
+
 def fair_table(study: str) -> str:
-    """What each method has more than one-hot followed by a temperature, paired by seed."""
+    """What each method has more than one-hot followed by a temperature, paired by seed and by test row."""
     rows = rows_of(study)
     if not rows:
         return "Not finished yet."
-    lines = []
-    for method, row in rows.items():
-        if method == "ts":
-            continue
-        cells = [
-            difference(row["cells"][key]["values"], rows["ts"]["cells"][key]["values"], factor, digits)
-            if isinstance(row["cells"][key]["value"], int | float)
-            else "∞"
-            for key, (_, factor, digits) in FAIR.items()
-        ]
-        lines.append([method_title(row, METHODS | SECOND), *cells])
+    lines = [
+        [method_title(row, METHODS | SECOND)]
+        + [fair_cell(row, key, factor, digits) for key, (_, factor, digits) in FAIR.items()]
+        for method, row in rows.items()
+        if method != "ts"
+    ]
     return markdown([study_title(study), *(title for title, _, _ in FAIR.values())], 1, lines)
+
+
+def tuning_table(*studies: str) -> str:
+    """NLL against one-hot followed by a temperature: with the recipe's decay, with tuned decay, and stopped early."""
+    variants = {"-untuned": "recipe's decay", "": "tuned decay", "-stopped": "tuned, stopped early"}
+    lines = []
+    for study in studies:
+        tables = [rows_of(f"{study}{variant}") for variant in variants]
+        if not tables[0] or not tables[1]:
+            continue
+        plain = [f"{rows['ts']['cells']['nll']['value']:.3f}" if rows else "–" for rows in tables]
+        lines.append([f"**{study_title(study)}**", *plain])
+        for method, row in tables[0].items():
+            if method.endswith("+ts") or method == "dir-odir":
+                cells = [fair_cell(rows[method], "nll", 1, 3) if method in rows else "–" for rows in tables]
+                lines.append([method_title(row, METHODS | SECOND), *cells])
+    return markdown(["NLL of one-hot + TS; the others against it", *variants.values()], 1, lines)
+
+
+SELECTIVE = {
+    "aurc": ("AURC by confidence", 100, 2),
+    "aurc_norm": ("by normalised logits", 100, 2),
+    "answered": ("answered at 5 % errors, by confidence", 100, 1),
+    "answered_norm": ("by normalised logits", 100, 1),
+}
+
+
+def selective_table(study: str) -> str:
+    """Of each network followed by a temperature: how well it ranks its answers, and how many it may give."""
+    path = RECORDS / "selective.json"
+    rows = [row for row in json.loads(path.read_text()) if row["study"] == study] if path.exists() else []
+    if not rows:
+        return "Not measured yet."
+    titles, lines = rows_of(study), []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        cells = []
+        for key, (_, factor, digits) in SELECTIVE.items():
+            own, plain = ([row[key] for row in rows if row["method"] == name] for name in (method, "ts"))
+            mean = f"{factor * fmean(own):.{digits}f}"
+            cells.append(mean if method == "ts" else difference(own, plain, factor, digits))
+        lines.append([method_title(titles[method], METHODS | SECOND), *cells])
+    return markdown([study_title(study), *(title for title, _, _ in SELECTIVE.values())], 1, lines)
 
 
 def fair_baselines_table(*studies: str) -> str:
@@ -274,6 +336,23 @@ def fair_baselines_table(*studies: str) -> str:
         lines.append([study_title(study), f"{100 * plain['accuracy']['value']:.1f}", gap, *values, *errors])
     heads = ["one-hot training", "accuracy", "gap", "NLL", "after a temperature", "ECE", "after a temperature"]
     return markdown(heads, 1, lines)
+
+
+def under_table(*studies: str) -> str:
+    """Networks that claim too little: what a temperature is worth to them."""
+    lines = []
+    for study in filter(rows_of, studies):
+        rows = rows_of(study)
+        for plain, after in (("one-hot", "ts"), ("uniform", "uniform+ts"), ("mixup", "mixup+ts")):
+            if plain not in rows or rows[plain]["cells"]["signed_gap"]["value"] > -0.02:
+                continue
+            before, scaled = rows[plain]["cells"], rows[after]["cells"]
+            gap = f"{100 * before['signed_gap']['value']:+.1f}".replace("-", "−")
+            nll = [f"{cells['nll']['value']:.3f}" for cells in (before, scaled)]
+            error = [f"{100 * cells['ece_hist']['value']:.1f}" for cells in (before, scaled)]
+            lines.append([study_title(study), method_title(rows[plain], METHODS | SECOND), gap, *nll, *error])
+    heads = ["study", "training", "gap", "NLL", "after a temperature", "ECE", "after a temperature"]
+    return markdown(heads, 2, lines)
 
 
 def others() -> dict[str, Any]:
@@ -410,6 +489,17 @@ def cost_table(edition: str = "first") -> str:
     return markdown(["study", "trainings", "seeds", "core-hours"], 1, lines)
 
 
+def demo_table(part: str) -> str:
+    """Of softkin compare without options: the table, the story, or the note on tuning."""
+    data = json.loads((RECORDS / "demo.json").read_text())
+    if part == "table":
+        narrow = tuple(column for column in metric_columns() if not column.wide)
+        rows = tuple(Row.from_dict(row) for row in data["rows"])
+        return Table(narrow, rows, ("",), StudySpec.from_dict(data["spec"])).to_markdown().partition("\n\n")[0]
+    said = data["recommendation"] if part == "story" else [note for note in data["notes"] if note.startswith("Tuned")]
+    return "\n>\n".join(textwrap.fill(text, 128, initial_indent="> ", subsequent_indent="> ") for text in said)
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "study": study_table,
     "pairs": pairs_table,
@@ -421,9 +511,13 @@ TABLES: dict[str, Callable[..., str]] = {
     "cost": cost_table,
     "fair": fair_table,
     "fair-baselines": fair_baselines_table,
+    "tuning": tuning_table,
+    "under": under_table,
+    "selective": selective_table,
     "models": models_table,
     "networks": networks_table,
     "climbing": climbing_table,
+    "demo": demo_table,
 }
 
 
@@ -438,7 +532,9 @@ def with_tables(page: str) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[1:2] == ["demo"]:
+        files.write_json(RECORDS / "demo.json", json.loads((Path(sys.argv[2]) / "table.json").read_text()))
+    elif len(sys.argv) > 1:
         collect(*map(Path, sys.argv[1:]))
     for page in PAGES:
         page.write_text(with_tables(page.read_text()))

@@ -1,8 +1,8 @@
-"""Draw docs/figures/forest.svg, decision.svg and sweeps.svg from results/records/: ``python results/figures.py``."""
+"""Draw the figures of docs/results.md from results/records/: ``python results/figures.py``."""
 
 from pathlib import Path
 
-from collect import METHODS, RECORDS, SECOND, interval, method_title, rows_of, study_title
+from collect import METHODS, RECORDS, SECOND, against, method_title, rows_of, study_title
 from matplotlib.figure import Figure
 
 from softkin import diagrams
@@ -27,11 +27,12 @@ def forest() -> None:
     axes = figure.subplots(1, len(studies), sharey=True, squeeze=False)[0]
     for ax, study in zip(axes, studies, strict=True):
         rows = rows_of(study)
-        plain, reach = rows["ts"]["cells"]["nll"]["values"], 0.0
+        reach = 0.0
         for level, method in enumerate(ROWS):
-            if method not in rows or not isinstance(rows[method]["cells"]["nll"]["value"], int | float):
+            found = against(rows[method], "nll") if method in rows else None
+            if found is None:
                 continue  # infinite, or not run
-            mean, half = interval(rows[method]["cells"]["nll"]["values"], plain)
+            mean, half = found
             colour = diagrams.series(2 if method in KIN else 1)[0]
             look = {"marker": "s" if method in KIN else "o", "color": colour, "markersize": 3.5, "linewidth": 1}
             ax.errorbar(mean, level, xerr=half, capsize=2, **look)
@@ -53,6 +54,39 @@ def forest() -> None:
         fontsize=SMALL,
     )
     figure.savefig(FIGURES / "forest.svg")
+
+
+def owed() -> None:
+    """How much of each method's gain is owed to the weight decay of its baseline."""
+    studies = [
+        s for s in ("fair-cifar100-20", "fair-cifar100-100", "fair-banking77", "fair-digits") if rows_of(f"{s}-untuned")
+    ]
+    if not studies:
+        return
+    methods = ("uniform+ts", "we+ts", "out+ts", "learned+ts", "mixup+ts", "ps-kd+ts", "ensemble+ts")
+    figure = Figure(figsize=(1.6 + 1.7 * len(studies), 2.9), layout="constrained")
+    axes = figure.subplots(1, len(studies), sharey=True, squeeze=False)[0]
+    for ax, study in zip(axes, studies, strict=True):
+        for place, (variant, words) in enumerate((("-untuned", "recipe's decay"), ("", "tuned decay"))):
+            rows = rows_of(f"{study}{variant}")
+            colour, _, marker = diagrams.series(place + 1)
+            look = {"marker": marker, "color": colour, "markersize": 3.5, "linewidth": 1, "linestyle": "none"}
+            points = [
+                (level, found) for level, m in enumerate(methods) if (found := against(rows[m], "nll")) is not None
+            ]
+            means, halves = zip(*(found for _, found in points), strict=True)
+            levels = [level + 0.24 * place - 0.12 for level, _ in points]
+            ax.errorbar(means, levels, xerr=halves, capsize=2, label=words, **look)
+        ax.axvline(0, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
+        ax.set_title(study_title(study).replace(", ", "\n"), fontsize=SMALL)
+        ax.tick_params(labelsize=SMALL - 1)
+        ax.grid(axis="y", linewidth=0.3)
+    titles = [method_title({"method": m, "title": m}, METHODS | SECOND).partition("+")[0] for m in methods]
+    axes[0].set_yticks(range(len(methods)), titles, fontsize=SMALL)
+    axes[0].set_ylim(len(methods) - 0.4, -0.6)
+    axes[-1].legend(fontsize=SMALL - 1, frameon=False, loc="lower right")
+    figure.supxlabel("NLL less that of one-hot + temperature at the same decay, nats (left is better)", fontsize=SMALL)
+    figure.savefig(FIGURES / "owed.svg")
 
 
 BOXES = {
@@ -129,6 +163,7 @@ def sweeps() -> None:
 def main() -> None:
     """All figures."""
     forest()
+    owed()
     decision()
     if list(RECORDS.glob("sweep-*")):
         sweeps()

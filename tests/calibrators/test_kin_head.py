@@ -289,3 +289,17 @@ def test_it_is_a_calibrator_to_files_predictions_and_scikit_learn(tmp_path):
 def test_what_cannot_be_meant_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call(*drawn(30, 0))
+
+
+def test_a_flat_second_opinion_is_fitted_in_few_steps():
+    """Labels drawn from the sum of both scores: weight and sharpness matter by their product, a curved valley."""
+    draws = torch.Generator().manual_seed(0)
+    z, d = (2 * torch.randn(4000, 5, generator=draws, dtype=torch.float64) for _ in range(2))
+    y = torch.multinomial((z + d).softmax(dim=1), 1, generator=draws)[:, 0]
+    head = KinHead()
+    head._kin = None
+    (t, a, c), end = head._fitted(z, d, y, 1.0)
+    assert end.converged
+    assert end.iterations < 60
+    assert float(c * t) == pytest.approx(1, abs=0.05)
+    assert float(a) == pytest.approx(1, abs=0.05)

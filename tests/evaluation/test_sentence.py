@@ -42,3 +42,15 @@ def test_the_window_of_the_sentence_moves_to_where_answers_are():
     assert sentence.window(cells) == (90, 0.5, 30)
     cells["count"][284], cells["count"][150] = 0, 40
     assert sentence.window(cells) == (50, 0.0, 40)
+
+
+@pytest.mark.parametrize(
+    ("gap", "trained", "named"), [(-0.13, True, True), (-0.13, False, False), (-0.01, True, False)]
+)
+def test_a_classifier_that_claims_too_little_hears_why(gap, trained, named):
+    cells = {"count": [0] * 300, "hit_sum": [0] * 300, "score_sum": [0.0] * 300}
+    cells["count"][269], cells["hit_sum"][269], cells["score_sum"][269] = 100, 95, 82.0
+    near = metrics.Interval(gap, gap - 0.005, gap + 0.005, 0.95)
+    said = sentence.verdict(near, metrics.Interval(0.13, 0.12, 0.14, 0.95), cells, trained=trained)
+    assert said["kind"] == "under"
+    assert ("do not smooth further" in said["detail"]) == named

@@ -270,24 +270,27 @@ class KinHead(Calibrator, unlisted=True):
         from scipy.optimize import minimize
 
         start = [1 / TemperatureScaling().fit(d, y).temperature_, 1 / temperature]
+        begin = [*torch.tensor(start, dtype=torch.float64).clamp(1e-6, 1e6).log().tolist(), 0.3]
+
+        def parameters(at: Tensor) -> Tensor:
+            """From ln t, ln a and c·t over the start of t: where q is flat, c and t matter by their product alone."""
+            return torch.cat([at[:2].exp(), at[2:] * (begin[0] - at[:1]).exp()])
 
         def loss(values: Any) -> tuple[float, Any]:
             with torch.enable_grad():
                 at = torch.tensor(values, dtype=torch.float64, requires_grad=True)
-                p = self._mixed(z, d, torch.cat([at[:2].exp(), at[2:]]), logarithms=True)
+                p = self._mixed(z, d, parameters(at), logarithms=True)
                 value = -p.gather(1, y[:, None]).mean()
                 (slope,) = torch.autograd.grad(value, at)
             return float(value.detach()), slope.numpy()
 
-        begin = [*torch.tensor(start, dtype=torch.float64).clamp(1e-6, 1e6).log().tolist(), 0.3]
-        bounds = [(begin[0] - 6, begin[0] + 6), (begin[1] - 12, begin[1] + 6), (0.0, 20.0)]
+        bounds = [(begin[0] - 3, begin[0] + 6), (begin[1] - 12, begin[1] + 6), (0.0, 20.0)]
         options = {"ftol": 1e-14, "gtol": FLAT / 100, "maxiter": 500}
         end = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         free = [low < value < high for value, (low, high) in zip(end.x, bounds, strict=True)]
         slope = max((abs(float(one)) for one, inside in zip(end.jac, free, strict=True) if inside), default=0.0)
-        found = torch.from_numpy(end.x)
         about = Solution(slope, int(end.nit), bound_hit=not all(free), converged=slope < FLAT)
-        return torch.cat([found[:2].exp(), found[2:]]), about
+        return parameters(torch.from_numpy(end.x)), about
 
     def _parameters(self) -> Tensor:
         return torch.tensor([self.sharpness_, self.own_, self.weight_], dtype=torch.float64)

@@ -101,6 +101,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="fields of the recipe to search for every trained method alike, on the first seed: weight-decay, lr, "
         "epochs, or none (default: weight-decay; with --config none)",
     )
+    what.add_argument(
+        "--half-steps",
+        action="store_true",
+        default=None,
+        help="of the values of --tune, which are a factor of three apart, also try those halfway to either side of the "
+        "best; worth it where the best weight decay is near the largest that still trains",
+    )
     choices.choose(
         what.add_argument("--ood", type=declaring.names),
         "out-of-distribution sets, comma-separated: uniform, gaussian or any data set",
@@ -148,7 +155,7 @@ def _add_values(command: argparse._ArgumentGroup) -> None:
 DEFAULTS: dict[str, Any] = {"data": "cifar100-features", "tune": ["weight-decay"]}
 """Of the command, where a study in a file or in Python has others"""
 FIELDS = ("data", "size", "max_per_class", "validation", "test", "model", "methods", "seeds")
-CHOICES = ("tune", "select", "search", "accuracy_budget", "vectors", "ood")
+CHOICES = ("tune", "half_steps", "select", "search", "accuracy_budget", "vectors", "ood")
 
 
 def spec_of(arguments: argparse.Namespace) -> "StudySpec":

@@ -52,7 +52,7 @@ def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
     measured = measurement.measure(claims, shown, settings)
     pool = claims.pool("prediction")
     found = doubts.of_predictions(predictions, pool.scores)
-    words = described(pool, measured, settings, found)
+    words = described(pool, measured, settings, found, trained=not claims.are_pairs)
     data: Evaluation = {
         "name": predictions.name,
         "num_samples": claims.num_samples,
@@ -105,13 +105,18 @@ def settings_data(settings: Settings, resampled: str) -> SettingsData:
 
 
 def described(
-    pool: Pool, measured: Mapping[str, Measured], settings: Settings, doubted: Sequence[str] = ()
+    pool: Pool,
+    measured: Mapping[str, Measured],
+    settings: Settings,
+    doubted: Sequence[str] = (),
+    *,
+    trained: bool = False,
 ) -> Described:
     """The reliability of the winning scores in bins, and the verdict in words, which begins with the doubts."""
     bins = pool.curve(binning.equal_width(settings.n_bins))
     gap, ece = measured["signed_gap"].interval, measured["ece_hist"].interval
     return {
-        "verdict": sentence.verdict(gap, ece, sentence.cells(pool), doubted),
+        "verdict": sentence.verdict(gap, ece, sentence.cells(pool), doubted, trained=trained),
         "reliability": {
             "edges": bins.edges.tolist(),
             "count": [round(count) for count in bins.count.tolist()],

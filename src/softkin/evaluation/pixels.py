@@ -183,7 +183,7 @@ def evaluated(path: str | Path, reading: Reading, settings: Settings, title: str
         "class_names": names,
         "digest": None,
         "settings": settings_data(settings, f"{len(images.counts)} images"),
-        "verdict": sentence.verdict(measured["signed_gap"].interval, measured["ece_hist"].interval, sums),
+        "verdict": sentence.verdict(measured["signed_gap"].interval, measured["ece_hist"].interval, sums, trained=True),
         "reliability": {
             "edges": bins.edges.tolist(),
             "count": [round(count) for count in bins.count.tolist()],

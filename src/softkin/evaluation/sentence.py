@@ -10,10 +10,21 @@ from softkin.metrics.scopes import Pool
 CELLS = 300  # cells of the sums: a window of ten points is a whole number of them
 ENOUGH = 30  # answers in a window: fewer are not worth a sentence
 TELLING = 0.03  # an interval of the gap that reaches further from 0 could hide a gap that matters
+SMOOTHED = 0.02  # a smaller gap below 0 has no cause that is worth a sentence
 VISIBLE = 0.0005  # a gap that is printed as 0.0 points does not count, however certain it is
 
 
-def verdict(gap: Interval, ece: Interval, cells: Mapping[str, Sequence[float]], doubts: Sequence[str] = ()) -> Verdict:
+ALREADY = " Label smoothing, mixup and strong weight decay do this: fit a temperature, and do not smooth further."
+
+
+def verdict(
+    gap: Interval,
+    ece: Interval,
+    cells: Mapping[str, Sequence[float]],
+    doubts: Sequence[str] = (),
+    *,
+    trained: bool = False,
+) -> Verdict:
     """The headline, and a sentence that explains it.
 
     The model is called over- or under-confident only if the gap's interval excludes 0. If neither interval shows a
@@ -25,6 +36,7 @@ def verdict(gap: Interval, ece: Interval, cells: Mapping[str, Sequence[float]], 
         ece: The histogram ECE of the prediction, with its interval.
         cells: The sums of ``cells``.
         doubts: Reasons to look at the file first.
+        trained: Whether the scores are those of a classifier: if it is under-confident, its training is why.
 
     Returns:
         ``doubts``, ``kind`` ("over", "under", "mixed", "unknown" or "calibrated"), ``headline``, ``detail``, and
@@ -51,7 +63,8 @@ def verdict(gap: Interval, ece: Interval, cells: Mapping[str, Sequence[float]], 
         kind, headline = "calibrated", "No sign that the confidences are wrong"
         detail += f". If there is a gap, it is within {reach}"
     about = None if near is None else near[0]
-    return {"doubts": list(doubts), "kind": kind, "headline": headline, "detail": f"{detail}.", "at": about}
+    cause = ALREADY if trained and kind == "under" and gap <= -SMOOTHED else ""
+    return {"doubts": list(doubts), "kind": kind, "headline": headline, "detail": f"{detail}.{cause}", "at": about}
 
 
 def cells(pool: Pool) -> dict[str, list[float]]:

@@ -307,7 +307,7 @@ class Stream:
         found = []
         if self.num_classes > 1:
             found = doubts.doubts(rows["labels"], rows["answers"], winning, self.num_classes, class_names)
-        words = described(winners, measured, settings, found)
+        words = described(winners, measured, settings, found, trained=self.num_classes > 1)
         data: Evaluation = {
             "name": name,
             "num_samples": self.num_samples,

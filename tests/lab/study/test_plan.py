@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import pytest
@@ -283,6 +284,27 @@ def test_a_best_value_at_the_end_of_the_grid_extends_it():
         plan_of(methods=("one-hot",), recipe=RECIPE, tune=["weight-decay"]), lambda run: -run.recipe.weight_decay
     )
     assert max(run.recipe.weight_decay for run in trained) == pytest.approx(5e-4 * 3**5)  # an end has an end
+
+
+@pytest.mark.parametrize(("half_steps", "found"), [(False, 5e-4 * 3), (True, 5e-4 * 3**0.5)])
+def test_half_steps_find_a_best_value_between_two_of_the_grid(half_steps, found):
+    plan = plan_of(methods=("one-hot",), recipe=RECIPE, tune=["weight-decay"], half_steps=half_steps)
+    done, trained = tuned_by(plan, lambda run: abs(math.log(run.recipe.weight_decay / 9e-4)))
+    assert plan.tuning("one-hot", done.get).recipe["weight_decay"] == pytest.approx(found, rel=1e-4)
+    assert len([run for run in trained if run.seed == 0]) == (6 if half_steps else 4)
+
+
+def test_results_of_a_coarse_search_are_not_those_of_a_fine_one():
+    plans = [plan_of(methods=("one-hot",), recipe=RECIPE, tune=["weight-decay"], half_steps=on) for on in (False, True)]
+    coarse, fine = (plan.result("one-hot", 1, {}.get).digest for plan in plans)
+    assert coarse != fine
+
+
+def test_a_weight_decay_of_zero_has_larger_neighbours_only():
+    plan = plan_of(methods=("one-hot",), recipe=RECIPE | {"weight_decay": 0.0}, tune=["weight-decay"], half_steps=True)
+    _, trained = tuned_by(plan, lambda run: run.recipe.weight_decay)
+    tried = sorted(run.recipe.weight_decay for run in trained if run.seed == 0)
+    assert tried == pytest.approx([0, 1e-4 / 3**0.5, 1e-4], rel=1e-4)
 
 
 def test_several_fields_are_searched_one_after_the_other():

@@ -173,3 +173,26 @@ def test_what_no_study_of_so_few_seeds_could_have_seen():
     assert story.would(1.264, "ece_hist") == " (too few seeds to see any)"
     assert story.would(1.264, "nll") == " (would have seen ≥ 1.264 nats)"
     assert story.would(float("inf"), "nll") == ""
+
+
+def test_of_equal_methods_the_one_without_a_measured_similarity_is_chosen():
+    rows = [
+        row("one-hot", 0.1, 1.0, 0.8, gap=0.1),
+        row("ts", 0.01, 0.9, 0.8, shift=1),
+        row("learned-we+ts", 0.01, 0.8499, 0.8),
+        row("learned+ts", 0.01, 0.85, 0.8),
+    ]
+    assert story.choose(judged(rows)).method == "learned+ts"
+
+
+@pytest.mark.parametrize(("networks", "chosen"), [(1, "l2"), (5, "sms")])
+def test_several_networks_must_gain_more_on_a_calibrator_than_one(networks, chosen):
+    """TS has 0.9, a richer calibrator 0.88: 0.01 nats below that are enough for one network, and not for five."""
+    cost = {"passes": networks, "memory": float(networks), "networks": networks}
+    rows = [
+        row("one-hot", 0.1, 1.0, 0.8, gap=0.1),
+        row("ts", 0.01, 0.9, 0.8, shift=1),
+        row("sms", 0.01, 0.88, 0.8, shift=2),
+        row("l2", 0.01, 0.87, 0.8, cost=cost, shift=3),
+    ]
+    assert story.choose(judged(rows)).method == chosen

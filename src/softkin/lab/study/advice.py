@@ -138,9 +138,10 @@ def tuned(spec: StudySpec, rows: "Sequence[Row]") -> list[str]:
     fields = ", ".join(TUNABLE[name] for name in spec.tune)
     usual = ", ".join(f"{spec.recipe[name]:g}" for name in spec.tune if name in spec.recipe)
     how = f"on seed {spec.seeds[0]}, by validation NLL after a temperature, in factors of three around the recipe's"
+    halves = ", then half a step to either side of it" if spec.half_steps else ""
     return [
-        f"Tuned for every trained method alike ({fields}; {how} {usual}, further where the best was at an end): "
-        f"{'; '.join(said)}."
+        f"Tuned for every trained method alike ({fields}; {how} {usual}, further where the best was at an end"
+        f"{halves}): {'; '.join(said)}."
     ]
 
 

@@ -154,7 +154,8 @@ def _to_come(plan: Plan, base: str, lookup: Lookup) -> tuple[float, float]:
     if spec.tune and plan.recipe_of(base, lookup) is None:
         tried = plan.tuning(base, lookup).trials
         begun = {trial.field for trial in tried}
-        count = 2 * (len(spec.tune) - len(begun)) + (not tried)  # two neighbours of each field, and the recipe itself
+        halves = 2 * len(spec.tune) * spec.half_steps
+        count = 2 * (len(spec.tune) - len(begun)) + (not tried) + halves  # neighbours, the recipe itself, half steps
         if "weight_decay" in spec.tune and ("weight_decay" not in begun or len(tried) <= 3):
             count += FURTHER
         count -= 1  # the best of them is a training of the first seed

@@ -296,7 +296,8 @@ class Plan:
                 chosen_by["budget_of"] = sorted(job.digest for job in one_hot)
         if spec.tune:  # from the recipes of the candidates, on the first seed
             first = self.training(base, self._tuned_with(base), spec.seeds[0])
-            chosen_by["tune"] = {"fields": list(spec.tune), "from": first.digest}
+            halves = {"half_steps": True} if spec.half_steps else {}
+            chosen_by["tune"] = {"fields": list(spec.tune), "from": first.digest, **halves}
         choice = None
         needs: tuple[str, ...] = tuple(trial.job.digest for trial in search.trials)
         if search.chosen is not None:
@@ -324,7 +325,7 @@ class Plan:
         temperature, with the middle one of the method's values.
 
         A field's values are a third of the recipe's, the recipe's, and three times that. If the best is at an end, the
-        next value there is tried.
+        next value there is tried. With ``half_steps``, half a step to either side of the best comes last.
         """
         if base in self._tuned:
             return self._tuned[base]
@@ -335,7 +336,7 @@ class Plan:
             if one_hot is None:
                 return Tuning((), None)
         for name in self.spec.tune:
-            steps = [0, -1, 1]
+            steps: list[float] = [0, -1, 1]
             while True:
                 tried = {step: _stepped(recipe, name, step) for step in steps}
                 found = {}
@@ -346,13 +347,23 @@ class Plan:
                 if any(trial.record is None for trial in found.values()):
                     return Tuning(tuple(trials.values()), None)
                 best = min(steps, key=lambda step: (found[step].loss, abs(step)))
-                end = next((end for end in (min(steps) - 1, max(steps) + 1) if abs(end - best) == 1), None)
-                if end is None or abs(end) > MOST_STEPS or tried[best] == _stepped(recipe, name, end):
+                more = self._steps_to_try(steps, best)
+                known = list(tried.values())
+                more = [step for step in more if _stepped(recipe, name, step) not in known]
+                if not more:
                     break
-                steps.append(end)
+                steps += more
             recipe = dict(tried[best])
         self._tuned[base] = Tuning(tuple(trials.values()), recipe)
         return self._tuned[base]
+
+    def _steps_to_try(self, steps: Sequence[float], best: float) -> list[float]:
+        """The next step if the best is at an end, else half a step to either side of it, if asked for."""
+        if any(step % 1 for step in steps):
+            return []
+        ends = [end for end in (min(steps) - 1, max(steps) + 1) if abs(end - best) == 1 and abs(end) <= MOST_STEPS]
+        halves = (best - 0.5, best + 0.5) if self.spec.half_steps else ()
+        return ends or [step for step in halves if abs(step) <= MOST_STEPS]
 
     def _tuned_with(self, base: str) -> dict[str, Value]:
         candidates = self.spec.candidates(base)
@@ -539,7 +550,7 @@ def _key(recipe: Mapping[str, Any]) -> str:
     return repr(sorted(recipe.items(), key=lambda item: item[0]))
 
 
-def _stepped(recipe: Mapping[str, Any], name: str, step: int) -> Mapping[str, Any]:
+def _stepped(recipe: Mapping[str, Any], name: str, step: float) -> Mapping[str, Any]:
     """A recipe with one field that many factors of three larger; a weight decay of 0 has only larger neighbours."""
     value = recipe[name]
     if step == 0:

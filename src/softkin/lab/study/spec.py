@@ -92,6 +92,8 @@ class StudySpec:
     tune: tuple[str, ...] = ()
     """Fields of the recipe, of ``TUNABLE``, that are searched for every trained method alike, one after the other: on
     the first seed, by validation NLL after a temperature, in factors of three around the recipe's value"""
+    half_steps: bool = False
+    """Whether `tune` also tries a factor of √3 to either side of the best value"""
     accuracy_budget: float | None = None
     """Points of accuracy (%): choose the lowest output ECE among values that lose at most this much to one-hot"""
     vectors: str | None = None

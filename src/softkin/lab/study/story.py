@@ -21,7 +21,7 @@ DECIDING = {CALIBRATION: "Hist P", "nll": "NLL", "accuracy": "accuracy"}
 NEGLIGIBLE = {CALIBRATION: 0.001, "nll": 0.005, "accuracy": 0.001}
 """Differences too small to justify another training or calibrator, however certain: 0.1 points, 0.005 nats"""
 CLOSE = 0.01  # a point of Hist P or accuracy: so little excludes no method, however certain many seeds make it
-WORTH = 0.02  # nats of NLL that another training must gain; or a point of accuracy
+WORTH = 0.015  # nats of NLL that another training must gain; or a point of accuracy
 MOST_SEEDS = 100  # more seeds than these are no advice
 
 
@@ -110,9 +110,12 @@ def _worth(row: "Row", rival: "Row") -> bool:
 
 
 def _gains(row: "Row", kept: "Row") -> bool:
-    """Whether a method's means are better by enough than those of the method that would stay."""
+    """Whether a method's means are better by enough than those of the method that would stay.
+
+    That one is told from the best already, so another training of one network need only be better by what matters.
+    """
     nll, accuracy = (row.cells[metric].value - kept.cells[metric].value for metric in ("nll", "accuracy"))
-    return nll <= -WORTH or accuracy >= CLOSE
+    return nll <= -(WORTH if _several(row) else NEGLIGIBLE["nll"]) or accuracy >= CLOSE
 
 
 def _after_one_hot(rows: "Sequence[Row]") -> "list[Row]":
@@ -127,15 +130,7 @@ def _row(rows: "Sequence[Row]", method: str) -> "Row | None":
 def _simplest_of_the_best(candidates: "Sequence[Row]") -> "Row":
     leader = min(candidates, key=lambda row: (row.cells["nll"].value, _effort(row)))
     level = [row for row in candidates if all(_level(row, leader, metric) for metric in DECIDING)]
-    return min(
-        level,
-        key=lambda row: (
-            _effort(row),
-            row.method != registry.BASELINES[1],
-            registry.parts(row.method)[1] == USES_KIN,  # its control does as well without similar classes
-            row.cells["nll"].value,
-        ),
-    )
+    return min(level, key=lambda row: (_effort(row), row.method != registry.BASELINES[1], _measures(row), _nll(row)))
 
 
 def _level(row: "Row", leader: "Row", metric: str) -> bool:
@@ -172,14 +167,28 @@ def _worse(row: "Row", other: str, metric: str) -> bool:
     return difference is not None and (difference.value > 0) != (metric == "accuracy")
 
 
+def _measures(row: "Row") -> bool:
+    """Whether a method needs a similarity that is measured before training, or before its head is fitted."""
+    base, calibrator = registry.parts(row.method)
+    return registry.named(base).source is not None or calibrator == USES_KIN
+
+
+def _nll(row: "Row") -> float:
+    return row.cells["nll"].value
+
+
+def _several(row: "Row") -> bool:
+    """Whether a prediction takes several passes or networks."""
+    return row.cost is not None and max(row.cost["passes"], row.cost["networks"]) > 1
+
+
 def _effort(row: "Row") -> int:
     """The complexity of a method: 0 one-hot, 1 with a calibrator, 2 another training, 3 that with a calibrator.
 
     It is 4 or 5 if a prediction takes several passes or networks.
     """
     base, calibrator = registry.parts(row.method)
-    several = row.cost is not None and max(row.cost["passes"], row.cost["networks"]) > 1
-    return (4 if several else 2 * (base != registry.ONE_HOT)) + (calibrator is not None)
+    return (4 if _several(row) else 2 * (base != registry.ONE_HOT)) + (calibrator is not None)
 
 
 # In words
