@@ -14,7 +14,7 @@ from softkin import diagrams, evaluation, predictions
 arguments = [argument for argument in sys.argv[1:] if argument != "--ray"]
 folder, here = Path(arguments[0] if arguments else "."), Path(__file__).parent
 test = predictions.load(here / "digits-test.npz")
-(folder / "shards").mkdir(exist_ok=True)
+(folder / "shards").mkdir(parents=True, exist_ok=True)
 for number, rows in enumerate(torch.arange(len(test)).chunk(4)):
     predictions.save(folder / "shards" / f"part-{number}.npz", test.take(rows), overwrite=True)
 options = {"engine": "ray"} if "--ray" in sys.argv else {"jobs": 2}

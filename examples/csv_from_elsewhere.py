@@ -12,6 +12,7 @@ import numpy as np
 from softkin import diagrams, evaluation, metrics, predictions
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+folder.mkdir(parents=True, exist_ok=True)
 generator = np.random.default_rng(0)
 p = generator.dirichlet([0.4] * 4, 400)
 labels = [generator.choice(4, p=row**0.6 / (row**0.6).sum()) for row in p]

@@ -15,6 +15,7 @@ from softkin.lab import data
 
 warnings.filterwarnings("ignore", module="torch|onnx.*")
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+folder.mkdir(parents=True, exist_ok=True)
 digits = data.load("digits")
 images, labels = torch.from_numpy(digits.values).flatten(1) / 16, torch.from_numpy(digits.labels)
 torch.manual_seed(0)

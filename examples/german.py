@@ -12,6 +12,7 @@ import numpy as np
 from softkin import distances, similarity
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+folder.mkdir(parents=True, exist_ok=True)
 names = ["Hund", "Katze", "Pferd", "Lastwagen", "Flugzeug"]
 english = {"Hund": "dog", "Katze": "cat", "Pferd": "horse", "Lastwagen": "truck", "Flugzeug": "airplane"}
 by_alias = similarity.from_distances(distances.from_words(names, aliases=english), beta=2.0)

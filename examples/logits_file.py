@@ -10,6 +10,7 @@ from pathlib import Path
 from softkin import calibrators, diagrams, metrics, predictions, report
 
 folder, here = Path(sys.argv[1] if len(sys.argv) > 1 else "."), Path(__file__).parent
+folder.mkdir(parents=True, exist_ok=True)
 validation, test = (predictions.load(here / f"digits-{name}.npz") for name in ("validation", "test"))
 candidates = [calibrators.TemperatureScaling(), calibrators.VectorScaling(), calibrators.PlattScaling()]  # None: all
 best = calibrators.fit_best(validation.logits, validation.known_labels, candidates, resamples=100)

@@ -13,6 +13,7 @@ from softkin import metrics, similarity
 from softkin.losses import ClassSimilarityLoss
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+folder.mkdir(parents=True, exist_ok=True)
 num_classes = int(sys.argv[2]) if len(sys.argv) > 2 else 20_000
 generator = torch.Generator().manual_seed(0)
 vectors = torch.randn(num_classes, 64, generator=generator, dtype=torch.float64)  # of the names, or of class means

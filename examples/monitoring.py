@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from softkin import calibrators, decisions, metrics
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+folder.mkdir(parents=True, exist_ok=True)
 values, labels = load_digits(return_X_y=True)
 values = values / 16
 model = LogisticRegression(C=10.0, max_iter=3000).fit(values[:400], labels[:400])

@@ -11,6 +11,7 @@ from softkin import diagrams
 from softkin.sklearn import CalibratedClassifier, scorers
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+folder.mkdir(parents=True, exist_ok=True)
 train, test, y_train, y_test = train_test_split(*load_digits(return_X_y=True), test_size=0.5, random_state=0)
 forest = RandomForestClassifier(30, random_state=0)
 before = forest.fit(train, y_train)

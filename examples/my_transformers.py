@@ -16,6 +16,7 @@ from softkin.transformers import TrainerLoss, class_names, compute_metrics
 
 warnings.filterwarnings("ignore")
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+folder.mkdir(parents=True, exist_ok=True)
 names = ["apple", "pear", "car", "truck"]
 generator = torch.Generator().manual_seed(0)
 

@@ -11,6 +11,7 @@ from softkin.lab import data
 from softkin.losses import ClassSimilarityLoss
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+folder.mkdir(parents=True, exist_ok=True)
 digits = data.load("digits")
 images, labels = torch.from_numpy(digits.values).flatten(1) / 16, torch.from_numpy(digits.labels)
 order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))

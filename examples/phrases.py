@@ -11,6 +11,7 @@ from softkin import distances, similarity
 from softkin.losses import ClassSimilarityLoss
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+folder.mkdir(parents=True, exist_ok=True)
 names = ["change pin", "card not arrived", "lost card", "exchange rate", "currency conversion", "top up failed"]
 S = similarity.from_distances(distances.from_words(names), beta=2.0)
 for k, name in enumerate(names):

@@ -12,6 +12,7 @@ import torch
 from softkin import decisions
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+folder.mkdir(parents=True, exist_ok=True)
 names = ["cat", "dog", "horse", "car", "truck", "ship"]
 kinds = {"animal": names[:3], "vehicle": names[3:]}
 edges = [("thing", kind) for kind in kinds] + [(kind, name) for kind, below in kinds.items() for name in below]

@@ -15,6 +15,7 @@ from softkin import diagrams, metrics, predictions
 from softkin.lab.training import ranks
 
 folder, here = Path(sys.argv[1] if len(sys.argv) > 1 else "."), Path(__file__).parent
+folder.mkdir(parents=True, exist_ok=True)
 if "RANK" in os.environ:
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
 rank, size = ranks.world()

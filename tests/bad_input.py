@@ -412,7 +412,7 @@ COMMANDS = [
 2 | train images.npz --validation 29 | validation
 2 | compare --methods one-hott | methods
 2 | compare --methods , | --methods
-2 | compare --methods one-hot,one-hot | methods
+2 | compare --methods ts+ets | must be a training method
 2 | compare --methods ts+ts | ts+ts
 2 | compare --seeds 0 | seeds
 2 | compare --seeds 10000000 | seeds
@@ -479,7 +479,7 @@ COMMANDS = [
 2 | paper | ACTION
 2 | paper rn | rn
 2 | paper run | run
-2 | paper list table1 | table1
+2 | paper list tabel1 | table1
 2 | paper run tabel1 | tabel1
 2 | paper run table1 --scale smal | --scale
 2 | paper run table1 --rows XX | XX
@@ -557,8 +557,8 @@ CALLS = [
     (lambda: decisions.Abstain(of="all"), "`of` must be 'answers' or 'rows', got 'all'"),
     (lambda: decisions.Abstain(0.01).fit(P, LABELS), "needs at least 299 calibration rows even if no answer is wrong"),
     (
-        lambda: decisions.Climb([[0, 1]]),
-        "`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got list",
+        lambda: decisions.Climb({"cat": "animal"}),
+        "`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got dict",
     ),
     (lambda: decisions.Tree.from_edges([("a", "b")], ["b", "c"]), "every class, but 'c' is not in it"),
     (lambda: decisions.Costs([[0, np.inf], [1, 0]]), "`matrix` must be finite"),

@@ -51,6 +51,7 @@ def test_a_wrong_command_is_one_sentence_and_writes_nothing(folder, capsys, monk
         assert unwanted not in errors
 
 
+@pytest.mark.filterwarnings("ignore:`logits` look like probabilities")
 @pytest.mark.parametrize(("call", "words"), bad_input.CALLS, ids=[row[1] for row in bad_input.CALLS])
 def test_a_wrong_call_in_python_is_one_sentence(folder, monkeypatch, call, words):
     monkeypatch.chdir(folder)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from calibration_data import drawn
-from softkin import calibrators, metrics
+from softkin import calibrators, decisions, metrics
 from softkin.calibrators import TemperatureScaling
 from softkin.calibrators.held_out import cross_fit, folds_of
 
@@ -192,3 +192,14 @@ def test_pixels_are_rows():
     np.testing.assert_allclose(cal.as_module()(torch.from_numpy(z)).numpy(), p, atol=1e-6)
     with pytest.raises(ValueError, match=r"`labels` must have shape \(4, 6, 7\)"):
         calibrators.TemperatureScaling().fit(z, y[:, 0])
+
+
+def test_probabilities_given_as_logits_are_noticed():
+    generator = torch.Generator().manual_seed(0)
+    p = torch.randn(50, 3, generator=generator).softmax(dim=1)
+    y = torch.randint(3, (50,), generator=generator)
+    for fitted in (calibrators.TemperatureScaling(), decisions.PredictionSets(0.8)):
+        with pytest.warns(UserWarning, match="look like probabilities, since rows sum to 1"):
+            fitted.fit(p, y)
+        fitted.fit(p, y, from_probabilities=True)
+        fitted.fit(p.log(), y)

@@ -207,6 +207,34 @@ def test_probabilities_only(capsys, tmp_path):
     torch.testing.assert_close(written.probabilities, expected.double(), atol=1e-5, rtol=1e-4)
 
 
+def test_probabilities_of_zero_are_explained_wherever_an_nll_is_infinite(capsys, tmp_path):
+    random = np.random.default_rng(0)
+    logits = 2 * random.normal(size=(300, 4))
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = [random.choice(4, p=row) for row in np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True)]
+    p = p.round(2)
+    p /= p.sum(axis=1, keepdims=True)
+    np.savez(tmp_path / "v.npz", probs=p, labels=labels)
+    code, output, errors = run(capsys, "fit", tmp_path / "v.npz", "--output", tmp_path / "cal")
+    assert code == 0
+    assert errors.count("are exactly 0, and are taken as") == 1
+    before = re.search(r"NLL ([\d.]+) → [\d.]+; winning", output)[1]
+    floor = re.search(r"take probabilities of exactly 0 as ([\d.e-]+); as they are, the .* is ∞", output)[1]
+    code, output, _ = run(capsys, "apply", tmp_path / "cal", tmp_path / "v.npz", "--output", tmp_path / "o.npz")
+    assert code == 0
+    assert f"with zeros taken as {floor}, as `fit` takes them, it is {before}." in output
+    assert cli.main(["evaluate", str(tmp_path / "v.npz"), "--resamples", "100"]) == 0
+    assert "NLL is infinite because a true class has the probability 0" in capsys.readouterr().out
+
+
+def test_a_calibrator_that_changes_answers_says_so(capsys, tmp_path):
+    code, output, _ = run(capsys, "fit", VALIDATION, "--method", "isotonic", "--output", tmp_path / "a")
+    assert code == 0
+    assert re.search(r"It changes [\d.]+ % of the answers on these samples; --method temperature changes none", output)
+    code, output, _ = run(capsys, "fit", VALIDATION, "--method", "temperature", "--output", tmp_path / "b")
+    assert "It changes" not in output
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

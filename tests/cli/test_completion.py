@@ -56,7 +56,7 @@ def words(parser, line):
         ("decide fit f --conditional c", ["class", ""]),
         ("decide fit f --costs x", [""]),
         ("evaluate f --format pa", ["parquet"]),
-        ("data get cifar100", ["cifar100-features", "cifar100"]),
+        ("data get cifar100", ["cifar100"]),
         ("paper run table2", ["table2", ""]),
         ("completion z", ["zsh"]),
         ("evaluate ", [""]),

@@ -30,7 +30,7 @@ def test_it_trains_predicts_and_writes(capsys, tmp_path):
     code, output, errors = run(capsys, *arguments)
     assert (code, errors) == (0, "")
     assert "target: class-similarity smoothing, α = auto" in output
-    assert "confident by" in output or "agree within chance" in output
+    assert "confident by" in output or "no difference between confidence and accuracy was found" in output
     assert "λ ~ Beta(0.2, 0.2)" in output
     record = json.loads((folder / "record.json").read_text())
     assert record["method"]["name"] == "similarity+mixup"

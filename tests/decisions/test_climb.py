@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from decision_twins import calibrated_rows
 from softkin import decisions
+from softkin._core.assumption import Assumption
 from softkin.decisions import Tree
 from softkin.decisions.rows import set_apart
 
@@ -137,3 +138,19 @@ def test_climbing_answers_more_images_than_abstaining(network_logits, shared_dat
         )
         assert climbed["answered"] > abstained["answered"] + more
         assert max(climbed["error"], abstained["error"]) < error
+
+
+def test_a_tree_in_another_order_is_matched_by_name_and_a_list_is_a_tree():
+    names = ["cat", "dog", "rose", "tulip"]
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(400, 4, generator=generator)
+    y = (z + torch.randn(400, 4, generator=generator)).argmax(dim=1)
+    tree = Tree.from_superclasses([0, 0, 1, 1], class_names=names)
+    other = Tree.from_superclasses([0, 1, 0, 1], class_names=["cat", "rose", "dog", "tulip"])
+    expected = decisions.Climb(tree, 0.3).fit(z, y, class_names=names).predict(z)
+    with pytest.warns(Assumption, match="matched to the labels by name"):
+        actual = decisions.Climb(other, 0.3).fit(z, y, class_names=names).predict(z)
+    assert torch.equal(actual, expected)
+    assert torch.equal(decisions.Climb([0, 0, 1, 1], 0.3).fit(z, y).predict(z), expected)
+    with pytest.raises(ValueError, match="in any order"):
+        tree.in_order(["cat", "dog", "rose", "oak"])

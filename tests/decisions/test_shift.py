@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from softkin import decisions, metrics
+from softkin._core.assumption import Assumption
 from softkin.calibrators import TemperatureScaling
 
 
@@ -150,3 +151,11 @@ def test_expected_accuracy_of_sure_outputs_with_few_mistakes(confidence, accurac
 def test_arguments(call, words):
     with pytest.raises(ValueError, match=words):
         call(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]))
+
+
+@pytest.mark.parametrize(("given", "what"), [([30, 50, 10], "counts"), ([33.4, 55.5, 11.1], "percent")])
+def test_counts_and_percent_are_shares(given, what):
+    p = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+    expected = decisions.adjust_priors(p, new=[value / sum(given) for value in given])
+    with pytest.warns(Assumption, match=f"`new` is read as {what}"):
+        torch.testing.assert_close(decisions.adjust_priors(p, new=given), expected)

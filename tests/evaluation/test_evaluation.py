@@ -200,3 +200,20 @@ def test_sets_of_ordered_classes_have_no_gaps(capsys, tmp_path):
         for row in file["answers"]:
             places = np.flatnonzero(row)
             assert len(places) == 0 or len(places) == places[-1] - places[0] + 1
+
+
+@pytest.mark.filterwarnings("default")
+def test_pairs_of_several_models_are_the_groups_of_one_page(capsys, tmp_path):
+    random = np.random.default_rng(0)
+    for name, gap in (("first", 0.05), ("second", 0.3)):
+        confidence = random.uniform(0.5, 1, 300)
+        right = random.random(300) < confidence - gap
+        rows = [f"{c:.3f},{int(r)}" for c, r in zip(confidence, right, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["confidence,correct", *rows]))
+    files = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    code, output, _ = run(capsys, "evaluate", *files, "--resamples", 100, "--report", tmp_path / "page.html")
+    assert code == 0
+    assert output.startswith("2 models, 300 pairs each")
+    page = json.loads((tmp_path / "page.json").read_text())
+    assert page["num_samples"] == 600
+    assert page["class_names"][:2] == ["first.csv", "second.csv"]

@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
+from command_line import run
 from softkin import SoftkinError, evaluation, metrics
 from softkin.evaluation import groups
 from softkin.metrics.measurement import Settings, statistics
@@ -195,3 +196,26 @@ def test_curves_that_are_equal_are_rarely_called_different():
     assert sum(called) <= 25  # 5 % expected; the groups' confidences differ, and so do their calibration errors
     found = [groups.curves_differ(confident(seed, gap=0.8)) <= 0.05 for seed in range(50)]
     assert sum(found) >= 40
+
+
+def test_the_threshold_of_a_group_keeps_what_is_asked_and_shows_what_is_seen():
+    _, _, rows = pairs(np.random.default_rng(0), (60, 2000), (0.1, 0.0))
+    small, large = groups.evaluate_groups(rows, resamples=100, risk=0.2, certainty=0.9)["groups"]
+    assert small["threshold"]["chosen"] is None
+    assert large["threshold"]["chosen"] is not None
+    assert (large["threshold"]["risk"], large["threshold"]["confidence"]) == (0.2, 0.9)
+    for group in (small, large):
+        seen = group["threshold"]["observed"]
+        assert seen is None or seen["risk"] <= 0.2
+    assert large["threshold"]["observed"]["answered"] >= large["threshold"]["chosen"]["answered"]
+
+
+def test_a_narrow_terminal_keeps_the_gap_of_each_group(tmp_path, capsys, monkeypatch):
+    s, right, rows = pairs(np.random.default_rng(0), (300, 300), (0.1, 0.0))
+    lines = [f"{a:.4f},{int(b)},{name}" for a, b, name in zip(s, right, rows.groups, strict=True)]
+    (tmp_path / "pairs.csv").write_text("confidence,correct,site\n" + "\n".join(lines) + "\n")
+    monkeypatch.setenv("COLUMNS", "80")
+    code, output, _ = run(capsys, "evaluate", tmp_path / "pairs.csv", "--group", "site", "--resamples", 100)
+    head = next(line for line in output.splitlines() if line.startswith("site "))
+    assert (code, len(head) <= 80) == (0, True)
+    assert " gap " in head

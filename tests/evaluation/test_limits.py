@@ -148,3 +148,12 @@ def test_limits_of_pairs():
     for checked in (softkin.check(read, max={"ece_hist": 0.2}), softkin.check(s, right, max={"ece_hist": 0.2})):
         assert checked.passed
         assert checked.outcomes[0].measured.value == pytest.approx(metrics.ece_hist(s, right))
+
+
+def test_a_value_beyond_its_limit_is_no_tick():
+    p, y = torch.tensor([[0.9, 0.1]]).expand(100, 2), torch.tensor([0] * 83 + [1] * 17)
+    checked = softkin.check(p, y, max={"gap": "5%"}, min={"accuracy": "80%"})
+    assert checked  # chance may be the reason
+    assert [outcome.mark for outcome in checked.outcomes] == ["open", "kept"]
+    assert str(checked).splitlines()[1].startswith("? confidence − accuracy: 7 %")
+    assert softkin.check(p, y, max={"gap": "1%"}, confidence=0.5).outcomes[0].mark == "broken"

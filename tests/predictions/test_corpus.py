@@ -37,6 +37,7 @@ CALLED = [NAMES[k] for k in TRUTH]
 POSITIVE = (1 / (1 + np.exp(-LOGITS[:, 0]))).round(4)
 YES = [int(p > 0.5) if j % 4 else int(p <= 0.5) for j, p in enumerate(POSITIVE)]
 AGE = [20 + 7 * j % 41 for j in range(N)]
+GUESSED = [NAMES[k] for k in PROBS.argmax(axis=1)]
 Columns = dict[str, list[Any]]
 
 
@@ -156,6 +157,8 @@ THREE = [
     csv("an age beside logits", {"age": AGE} | scores(LOGITS, form="{:.4f}") | LABEL, "left out: age"),
     csv("predictions as numbers", PLAIN | {"prediction": TRUTH[::-1]}),
     csv("a fold", PLAIN | {"fold": [j % 5 for j in range(N)]}),
+    csv("an age with fractions beside logits and numbered labels", {"age": [20.5 + j for j in range(N)]}
+        | scores(LOGITS, form="{:.4f}") | NUMBER, "left out: age"),
     csv("a constant", PLAIN | {"version": [3] * N}, "left out: version"),
     csv("a date", {"date": ["2026-11-17"] * N} | PLAIN),
     csv("the winning score", PLAIN | {"confidence": [f"{p:.6f}" for p in PROBS.max(axis=1)]}),
@@ -178,6 +181,34 @@ THREE = [
     csv("logits that are called so by the file", scores(LOGITS, form="{:.4f}") | LABEL, name="logits.csv"),
     csv("logits without a name", scores(LOGITS, form="{:.4f}") | LABEL, "read as logits, since some are negative"),
     csv("large logits with thousands", scores(LOGITS + 1200, form='"{:,.4f}"') | LABEL, "logits"),
+    # Names that people give
+    csv("labels and predictions in longer names", {"Predicted species": GUESSED, "Real species": CALLED}
+        | scores(name="P({})"), "`Real species` is read as the labels"),
+    csv("a column that is the class with the highest score in every row", {"auto tag": GUESSED, "agent tag": CALLED}
+        | scores(name="{} score"), "`agent tag` is read as the labels"),
+    csv("labels of readers and their consensus", {"reader 1": GUESSED, "consensus": CALLED} | scores(name="p_{}"),
+        "left out: reader 1"),
+    csv("classes with a percent sign in their names", {"file": ["x.png"] * N, "true species": CALLED}
+        | scores(100 * PROBS, "{} %", "{:.4f}") | {"best guess": GUESSED}, "`true species` is read as the labels"),
+    csv("numbered classes between two words", {"answer": [f"class_{k}" for k in TRUTH]}
+        | scores(LOGITS, "class_{}_score", "{:.4f}", [0, 1, 2]), names=["class_0", "class_1", "class_2"]),
+    csv("labels that are numbers of classes, under any name", {"digit": [3 + 2 * k for k in TRUTH]}
+        | scores(name="prob_{}", names=[3, 5, 7]), "`digit` is read as the labels", names=["3", "5", "7"]),
+    csv("stars", {"stars": [k + 1 for k in TRUTH]} | scores(name="{} star", names=[1, 2, 3]), "`stars` is read as the labels",
+        names=["1 star", "2 star", "3 star"]),
+    csv("labels in words beside numbered classes", scores(name="softmax_{}", names=[0, 1, 2]) | {"species": CALLED},
+        "`species` is read as the labels"),
+    csv("what stands beside classes with a word", {"Age": AGE, "Ward": ["A2", "B1"] * (N // 2)} | scores(name="P({})")
+        | {"Dx final": CALLED}, "left out: Age, Ward"),
+    csv("features beside probabilities", {"length": AGE, "width": [j / 7 for j in range(N)]} | scores(name="proba_{}")
+        | {"species": CALLED}, "left out: length, width"),
+    # Lists as pandas writes them
+    *(Case(f"lists in cells, {form}", "a.csv", frame({"y_true": TRUTH, "proba": list(map(write, PROBS.round(6)))})
+           .to_csv(index=False), names=[], off=1e-4) for form, write in (
+        ("of Python", lambda row: str(row.tolist())), ("of numpy", str), ("of numpy scalars", lambda row: str(list(row))),
+        ("of torch", lambda row: str(torch.tensor(row, dtype=torch.float32))), ("as repr", repr))),
+    Case("numbers by name in cells", "a.csv", frame({"label": CALLED, "scores": [
+        str(dict(zip(NAMES, row, strict=True))) for row in PROBS.round(6).tolist()]}).to_csv(index=False)),
     # Separators, marks and encodings
     csv("semicolons", PLAIN, separator=";"),
     csv("tabs in .csv", PLAIN, separator="\t"),
@@ -317,6 +348,26 @@ TWO = [
     binary("a score for a stated class", {"label": called("ham", "spam"), "score": P}, names=["ham", "spam"], positive_class="spam"),
     binary("two columns", {"prob_0": [1 - p for p in P], "prob_1": P, "label": YES}, names=["0", "1"]),
     binary("two columns of words", {"P(no)": [1 - p for p in P], "P(yes)": P, "label": called("no", "yes")}, names=["no", "yes"]),
+    binary("features beside the score of a model", {"Fare": [7.5 * j for j in range(N)], "Survived": YES, "pred_survived": P},
+           "left out: Fare"),
+    binary("the words of a bank", {"ID": [f"TX-{j}" for j in range(N)], "Amount (USD)": [f"{9.87 * j:.2f}" for j in range(N)],
+           "Model Score": P, "Decision": ["PASS" if p < 0.5 else "REVIEW" for p in P], "Chargeback?": called("No", "Yes")},
+           "`Chargeback?` is read as the labels", ["No", "Yes"]),
+    binary("an income and the probability of default", {"income": [100.5 * j for j in range(N)], "defaulted": YES, "pd": P}, "`pd` is read"),
+    binary("features around 0", {"feature_0": LOGITS[:, 1].tolist(), "feature_1": LOGITS[:, 2].tolist(), "y_test": YES, "y_proba_1": P},
+           "left out: feature_0, feature_1"),
+    binary("a case, a sex and a body", {"Case #": [*range(1, N + 1)], "Gender": ["M", "F"] * (N // 2), "BMI": [20 + j / 3 for j in range(N)],
+           "Recurrence (Y/N)": called("N", "Y"), "Predicted risk": P}, "the score of class Y", ["N", "Y"]),
+    binary("labels beside a score that names one", {"credit": called("good", "bad"), "prob_bad": P, "amount": [3.5 * j for j in range(N)]},
+           "`credit` is read as the labels", ["good", "bad"]),
+    binary("such labels in capitals", {"status": called("STAY", "CHURN"), "churn_prob": P, "tenure": AGE}, "`status` is read as the labels",
+           ["STAY", "CHURN"]),
+    binary("a score in percent", {"is_spam": YES, "spam_score": [100 * p for p in P], "length": AGE}, "read as percent"),
+    binary("a probability in percent", {"y_true": YES, "y_prob": [100 * p for p in P]}, "read as percent"),
+    binary("words of another language", {"Umsatz": [7.5 * j for j in range(N)], "Gekündigt": called("nein", "ja"),
+           "Wahrscheinlichkeit": P}, "`Gekündigt` is read as the labels", ["nein", "ja"]),
+    binary("an answer and the score of one class", {"truth": called("cat", "dog"), "pred": ["dog" if p > 0.5 else "cat" for p in P], "prob": P},
+           "the score of class dog", ["cat", "dog"]),
     Case("no header", "a.csv", text({"y": YES, "p": P}, header=False), says="has no header"),
     Case("npz of scores", "a.npz", written(lambda f: np.savez(f, y_prob=POSITIVE, y_true=YES)), says="the score of class 1"),
     Case("npz of a column of scores", "a.npz", written(lambda f: np.savez(f, probs=POSITIVE[:, None], labels=YES)), says="the score of class 1"),
@@ -340,9 +391,16 @@ REFUSED = [
     ("a class that no number is", "a.csv", text({"label": YES, "score": P}), {"positive_class": "nonsense"}, "--positive-class must be"),
     ("whole numbers from 0", "a.csv", text(scores(np.arange(3 * N).reshape(N, 3), form="{:.0f}") | NUMBER), {}, "--logits .* --probs"),
     ("numbers from 0 to 1 that sum to anything", "a.csv", text(scores(PROBS[:, [0, 0, 1]], form="{:.5f}") | NUMBER), {}, "--logits .* --probs"),
-    ("ages that may be a class", "a.csv", text({"age": AGE} | scores(LOGITS, form="{:.4f}") | NUMBER), {},
+    ("ages that may be a class", "a.csv", text({"age": AGE} | scores(LOGITS, form="{:.4f}") | {"label": [k % 2 for k in TRUTH]}), {},
      "--class-columns, or .*--ignore-columns age"),
     ("a column twice", "a.csv", text(PLAIN).replace("cat,dog", "cat,cat"), {}, "`cat` appears twice"),
+    ("scores of two models", "a.csv", text({"bounced": YES, "model_v2_prob": P, "model_v3_prob": [p / 2 for p in P]}), {},
+     "--class-columns model_v2_prob or --class-columns model_v3_prob"),
+    ("yes and no that the score knows nothing of, beside two words", "a.csv", text({"smoker": ["yes", "no"] * (N // 2),
+     "status": called("alive", "dead"), "risk": P}), {}, "labels in smoker or status; .* --label-column"),
+    ("labels of two readers", "a.csv", text({"reader 1": CALLED, "reader 2": CALLED[::-1]} | scores(name="p_{}")), {},
+     '--label-column "reader 1" or --label-column "reader 2"'),
+    ("a list cut short", "a.csv", frame({"y_true": TRUTH, "proba": ["[0.1 ... 0.2]"] * N}).to_csv(index=False), {}, "cut short"),
     ("an empty file", "a.csv", "", {}, "empty"),
     ("a header alone", "a.csv", "cat,dog,owl,label\n", {}, "at least one row"),
     ("a pickle", "a.pkl", b"\x80\x04K\x01.", {}, "pickle, which is never read.* numpy.savez"),
@@ -442,8 +500,28 @@ def test_entities_and_damage_in_a_workbook_are_refused(tmp_path):
         predictions.load(evil)
 
 
-def test_a_column_that_may_be_the_labels_is_named(tmp_path):
-    case = csv("labels under any name", scores() | {"tag": TRUTH})
+def test_of_two_columns_of_zeros_and_ones_the_score_shows_which_it_is_about(tmp_path):
+    p = np.random.default_rng(0).uniform(size=90)
+    bought = [int(q > 0.5) if j % 4 else int(q <= 0.5) for j, q in enumerate(p)]
+    columns = {"opened": [j % 2 for j in range(90)], "bought": bought, "propensity": [f"{q:.4f}" for q in p]}
+    found, said = loaded(tmp_path, csv("two", columns))
+    assert found.known_labels.tolist() == bought
+    assert "`bought` is read as the labels" in said
+
+
+def test_a_column_that_agrees_with_the_scores_is_the_labels(tmp_path):
+    found, said = loaded(tmp_path, csv("labels under any name", scores() | {"tag": TRUTH}))
+    assert found.labels.tolist() == TRUTH
+    assert (
+        "`tag` is read as the labels, since it is the class with the highest score in 18 of the first 24 rows" in said
+    )
+
+
+@pytest.mark.parametrize(
+    "tag", [[j % 3 for j in range(N)], PROBS.argmax(axis=1).tolist()], ids=["by chance", "as predictions do"]
+)
+def test_a_column_that_may_be_the_labels_is_named(tmp_path, tag):
+    case = csv("labels under any name", scores() | {"tag": tag})
     found, said = loaded(tmp_path, case)
     assert found.labels is None
     assert "left out: tag (--class-columns overrules; a column of labels is named by --label-column)" in said

@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -198,7 +199,10 @@ def test_a_column_that_is_no_class_is_not_taken_for_one(tmp_path, suffix, stray)
         with pytest.warns(Assumption, match=f"3 columns are read as classes, .*; left out: {stray} "):
             assert prediction_files.read(path, kind="logits").class_names == NAMES
     prefixed = table(tmp_path, suffix, scores, [*(f"logits_{name}" for name in NAMES), stray])
-    assert prediction_files.read(prefixed).class_names == NAMES
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert prediction_files.read(prefixed).class_names == NAMES
+    assert [f"left out: {stray} " in str(warning.message) for warning in said] == ([] if stray == "index" else [True])
 
 
 def test_trainer_output():
@@ -287,8 +291,8 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.csv", "1,2,3\n4,5,6\n", "does not say whether its numbers are logits or probabilities"),
         ("a.csv", "probs_a,probs_a,labels\n1,0,0\n", "must name each column once, but `probs_a` appears twice"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,x,0\n", "could not be read as predictions, or it is damaged: .*invalid value 'x'"),
-        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,,0\n", "`probs_b` must hold a number in every row, but 1 are empty"),
-        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0,\n", "label must be a number or one of the classes a, b …, got ''"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,,0\n", "`probs_b` must hold a number in every row, but 1 of 2 are empty; leave this row out"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0,\n", "row 1: the label is empty; leave rows without a label out"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0\n", "could not be read as predictions, .*Expected 3 columns, got 2"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,c\n", "row 1: the label must be a number or one of the classes a, b …, got 'c'"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,2\n", "must be below the number of classes, 2, got 2; do the labels start at 1"),

@@ -1,6 +1,8 @@
 """Files of pairs: a confidence, and whether it was right."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -170,3 +172,33 @@ def test_arrays_of_one_column_are_pairs_and_wide_ones_are_classes(tmp_path):
     read = predictions.load(tmp_path / "b.npz")
     assert not read.are_pairs
     np.testing.assert_array_equal(read.probabilities, two)
+
+
+@pytest.mark.parametrize(
+    ("rows", "right"),
+    [
+        ("cat,cat,0.6 dog,cat,0.8 owl,owl,0.45 dog,dog,0.9", [1, 0, 1, 1]),
+        ("cat,cat,0.6 dog,cat,0.8 dog,dog,0.9", [1, 0, 1]),
+    ],
+    ids=["three classes", "two classes, never below half"],
+)
+@pytest.mark.parametrize("header", ["truth,pred,score", "gold,label,score", "true,top1,top1_prob"])
+def test_a_score_beside_an_answer_and_the_truth_is_the_answers(tmp_path, rows, right, header):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}\n" + rows.replace(" ", "\n"))
+    truth, answer, _ = header.split(",")
+    with pytest.warns(predictions.Assumption, match=f"right where `{answer}` is `{truth}`"):
+        found = predictions.load(path)
+    assert found.are_pairs
+    assert found.known_labels.tolist() == right
+
+
+@pytest.mark.slow
+def test_a_row_that_was_cut_ends_in_a_sentence_and_not_in_an_abort(tmp_path):
+    """A thread of Arrow held a Python object while Python ended, and aborted about every second process."""
+    (tmp_path / "a.csv").write_text("question,confidence,correct\na,0.9,1\nb,0.8\n")
+    command = [sys.executable, "-m", "softkin", "evaluate", str(tmp_path / "a.csv")]
+    for _ in range(6):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, "terminate" in done.stderr) == (1, False)
+        assert "Expected 3 columns, got 2" in " ".join(done.stderr.split())

@@ -35,8 +35,8 @@ def run(name, folder, monkeypatch):
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_the_gallery(name, tmp_path, monkeypatch, capsys):
-    run(name, tmp_path, monkeypatch)
-    assert (tmp_path / f"{name}.png").stat().st_size > 2000
+    run(name, tmp_path / "new", monkeypatch)
+    assert (tmp_path / "new" / f"{name}.png").stat().st_size > 2000
     assert "\nVerdict: " in f"\n{capsys.readouterr().out}"  # how large the gain is, or that there is none
 
 

@@ -108,7 +108,7 @@ def comparison(p_values, ties=(False, False)):
 @pytest.mark.parametrize(
     ("p_values", "ties", "words"),
     [
-        ((0.01, 0.02), (False, False), "Best calibrated prediction: A, ahead of all others beyond chance."),
+        ((0.01, 0.02), (False, False), "Best calibrated prediction: A, significantly ahead of all others."),
         ((None, None), (False, False), "Best calibrated prediction: A; whether it is better than others is not known."),
         ((0.01, None), (False, False), "Best calibrated prediction: A; whether it is better than others is not known."),
         ((0.01, 0.5), (False, True), "Best calibrated prediction: A, not significantly better than C."),
@@ -154,7 +154,7 @@ def test_worst_classes_stand_out_beyond_chance_only(answered):
         assert (k in named) == (not interval.low <= sure <= interval.high) or len(named) == first_screen.WORST
     few = report.build(toy_predictions(n=30, sharp=1.0), candidates=[], resamples=100)
     assert first_screen.worst_classes(few) == []
-    assert "No single class stands out beyond chance" in static(render.page(few))
+    assert "No single class stands out from sampling noise" in static(render.page(few))
 
 
 def test_a_calibrated_model_of_high_confidence_has_no_worst_class():

@@ -3,6 +3,7 @@ nothing.
 """
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,12 @@ from command_line import run
 from places import ROOT, SHARED
 from report_browser import picture
 from results_records import recorded
-from softkin import report, similarity
+from softkin import evaluation, report, similarity
 from softkin.audition import inspection
+from softkin.evaluation import many_labels
+from softkin.evaluation.groups import evaluate_groups
+from softkin.metrics.measurement import Settings
+from softkin.metrics.scopes import Claims
 from softkin.predictions import Predictions
 from softkin.report import results, study_overview
 
@@ -25,11 +30,17 @@ KINDS = (
     "unknown",
     "binary",
     "pairs",
+    "groups",
+    "groups of classes",
+    "labels",
     "models",
+    "binaries",
+    "several pairs",
     "study",
     "similarity",
     "calibrators",
     "rules",
+    "audition",
     "limits",
 )
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
@@ -88,6 +99,39 @@ def data_of(kind, folder, capsys):
         lines = [f"{c:.4f},{int(r)}" for c, r in np.random.default_rng(0).random((400, 2)).round(4).tolist()]
         (folder / "pairs.csv").write_text("confidence,correct\n" + "\n".join(lines) + "\n")
         return None
+    if kind in ("groups", "groups of classes"):
+        rows = some(k=3 if kind == "groups of classes" else 2, n=600)
+        names = [f"site {row % 3}" for row in range(600)]
+        if kind == "groups":
+            right = rows.known_labels
+            rows = Predictions.from_probabilities(rows.probabilities, right, are_pairs=True)
+        rows = replace(rows, groups=names)
+        known = evaluation.evaluate(rows, resamples=100)
+        known["groups"] = evaluate_groups(rows, resamples=100)
+        return report.build(rows, evaluated=known, resamples=100)
+    if kind == "labels":
+        p = torch.rand(400, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        y = (torch.rand(400, 5, generator=torch.Generator().manual_seed(1)) < p**2).to(torch.float64)
+        claims = Claims(p, y, exclusive=False)
+        named = ["news", "sport", "money", "weather", "a film with a long name"]
+        return report.build_labels(many_labels.evaluated(claims, named, "labels.npz", Settings(resamples=100)), claims)
+    if kind == "several pairs":
+        made = [some(k=2, n=800, sharp=1 + place) for place in range(3)]
+        return report.build_models(
+            [
+                Predictions.from_probabilities(each.probabilities, each.known_labels, are_pairs=True, name=f"judge {n}")
+                for n, each in enumerate(made)
+            ],
+            resamples=100,
+        )
+    if kind == "binaries":
+        made = [some(k=2, n=800, sharp=1 + place, name=f"fraud_net-{place}-of-three.npz") for place in range(3)]
+        return report.build_models(made, resamples=100)
+    if kind == "audition":
+        (folder / "names.txt").write_text("zero\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n")
+        return results.of_audition(
+            outcome(capsys, "similarity", "audition", folder / "names.txt", "--against", VALIDATION)
+        )
     if kind == "models":
         return report.build_models(
             [some(sharp=1 + place, name=f"runs/net-{place}-of-six") for place in range(6)], resamples=100
@@ -107,6 +151,9 @@ def data_of(kind, folder, capsys):
 
 EPOCHS = [[[1, 2, 0.11], [0, 3, 0.1]], [[0, 3, 0.2]], [[0, 3, 0.4], [1, 2, 0.3]]]  # pairs of classes and their shares
 
+DRAWN = (
+    "Array.from(document.querySelectorAll('main .chart')).every((n) => n.offsetParent === null || n.firstElementChild)"
+)
 EMPTY = """return Array.from(document.querySelectorAll('main .chart')).filter((node) => node.offsetParent !== null
   && !node.querySelector('canvas')
   && !node.querySelector('svg :is(.bar, .gap, .line, .curve, .dumb-right, .mark, .branch, .whisker, .few-point, .surface rect)'))
@@ -133,6 +180,7 @@ def test_it_fits_is_drawn_and_accessible(modules, browser, folder, capsys, kind)
                 "&& !n.closest('.scroll, nav, .heat-holder, svg')).map((n) => n.outerHTML.slice(0, 120))"
             )
             assert wide == []
+            page.wait(DRAWN)
             assert page.run(EMPTY) == []
             shot = picture(page.screenshot(folder / f"{kind}-{width}-{scheme}.png").read_bytes())
             paper = shot.getpixel((2, 2))

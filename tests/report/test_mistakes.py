@@ -59,3 +59,9 @@ def test_thumbnails_stop_at_their_budget(predictions, monkeypatch):
     data = report.build(predictions, images=images, candidates=[], resamples=100)
     total = sum(len(value.get("image", "")) for value in data["samples"].values())
     assert 1000 <= total < 3500
+
+
+def test_pictures_may_be_fractions_and_have_their_channels_first():
+    pictures = np.random.default_rng(0).integers(0, 256, (3, 6, 5, 3), dtype=np.uint8)
+    for given in (pictures.transpose(0, 3, 1, 2), pictures / 255, pictures.astype(np.int64)):
+        assert np.array_equal(mistakes.checked_images(given, 3), pictures)

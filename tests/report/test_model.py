@@ -146,11 +146,11 @@ def test_classes_agree_with_counting(predictions, data):
             "`images` must be as many as the samples: got 3 for 400 samples.",
         ),
         (
-            {"images": np.zeros((400, 4, 4), np.float32)},
-            TypeError,
-            "`images` must be uint8, from 0 to 255, got float32.",
+            {"images": np.full((400, 4, 4), 3, np.float32)},
+            SoftkinError,
+            "`images` must hold whole numbers from 0 to 255 or fractions from 0 to 1, got float32 from 3 to 3",
         ),
-        ({"images": np.zeros((400, 3, 4, 5), np.uint8)}, ValueError, "with C = 1, 3 or 4, got"),
+        ({"images": np.zeros((400, 6, 4, 5), np.uint8)}, ValueError, "with C = 1, 3 or 4, got"),
         ({"texts": ["a"]}, ValueError, "`texts` must be as many as the samples: got 1 for 400 samples."),
         ({"texts": "abc"}, TypeError, "`texts` must be a list of texts"),
         ({"confidence": 95}, ValueError, "`confidence` must be between 0 and 1, such as 0.95, got 95."),
@@ -184,9 +184,9 @@ def test_names_of_calibrators_read_well():
     assert in_words(calibrators.TemperatureScaling()) == "Temperature scaling"
     assert (
         in_words(calibrators.EnsembleTemperatureScaling(objective="nll"))
-        == "Ensemble temperature scaling (objective='nll')"
+        == "Ensemble temperature scaling (objective nll)"
     )
-    assert in_words(calibrators.IsotonicCalibration(classes="pooled")) == "Isotonic calibration (classes='pooled')"
+    assert in_words(calibrators.IsotonicCalibration(classes="pooled")) == "Isotonic calibration (classes pooled)"
     both = calibrators.TemperatureScaling() | calibrators.IsotonicCalibration()
     assert in_words(both) == "TemperatureScaling() | IsotonicCalibration()"
 

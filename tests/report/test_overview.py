@@ -38,7 +38,7 @@ def test_a_model_that_is_honest_but_useless_is_not_recommended():
     assert seen["chosen"] == "m1"
     last = seen["choices"][-1]
     assert (last["kind"], last["title"]) == ("avoid", "Do not use a coin")
-    assert last["text"].startswith("Honest, but right in ")
+    assert last["text"].startswith("Honest, but it is right in ")
 
 
 def test_a_gap_counts_if_it_is_more_than_chance_and_more_than_a_point():
@@ -51,3 +51,56 @@ def test_a_gap_counts_if_it_is_more_than_chance_and_more_than_a_point():
 def test_few_samples_have_no_values_after_scaling():
     few = toy_predictions(n=40)
     assert overview.scaled(few, n_bins=15, seed=0) is None
+
+
+def binary(n=4000, share=0.1, sharp=1.0, seed=0, name="net", zeros=False, noise=1.0, more=0.0):
+    """Scores of a rare class; the truth has the log odds of ``sharp`` = 1."""
+    generator = torch.Generator().manual_seed(0)
+    odds = 2 * torch.randn(n, generator=generator) + torch.logit(torch.tensor(share)) - 1
+    y = (torch.rand(n, generator=generator) < odds.sigmoid()).long()
+    own = odds + (noise - 1) * torch.randn(n, generator=torch.Generator().manual_seed(seed))
+    p = (sharp * own + more).sigmoid().double()
+    if zeros:
+        p[y.nonzero()[0]] = 0.0
+    return Predictions.from_probabilities(torch.stack([1 - p, p], 1), y, name=name, class_names=["no", "fraud"])
+
+
+def test_binary_models_are_judged_by_their_surest_alarms():
+    calm, loud = binary(name="calm"), binary(more=1.5, name="loud")
+    seen = report.build_models([loud, calm], resamples=100)["overview"]
+    rows = {row["method"]: row for row in seen["groups"][0]["rows"]}
+    for key, model in (("m0", loud), ("m1", calm)):
+        y, s = model.known_labels, model.probabilities[:, 1]
+        first = s.argsort(descending=True)[: int(y.sum())]  # no ties here
+        assert rows[key]["right"] == pytest.approx(float((y[first] == 1).double().mean()))
+        assert rows[key]["sure"] == pytest.approx(float(s[first].mean()))
+    assert (rows["m0"]["kind"], rows["m1"]["kind"]) == ("over", "fine")
+    assert seen["words"]["rows"] == int(calm.known_labels.sum())
+    assert "surest alarms (fraud)" in seen["detail"]
+
+
+def test_an_error_that_cancels_out_is_said_as_well():
+    seen = report.build_models([binary(sharp=3.0, name="steep"), binary(sharp=3.1, name="steeper")], resamples=100)
+    assert {row["kind"] for row in seen["overview"]["groups"][0]["rows"]} == {"fine"}  # too high here, too low there
+    assert "but the calibration error of steep and steeper is more than chance" in seen["overview"]["detail"]
+
+
+def test_equal_scores_share_what_is_left():
+    y = torch.tensor([1, 1, 0, 0, 0, 0])
+    p = torch.tensor([0.9, 0.5, 0.5, 0.5, 0.1, 0.1], dtype=torch.float64)
+    model = Predictions.from_probabilities(torch.stack([1 - p, p], 1), y)
+    right, sure, rows = overview._surest(model, model.probabilities)
+    assert (right, sure, rows) == (pytest.approx((1 + 1 / 3) / 2), pytest.approx(0.7), 2)
+
+
+def test_better_answers_outweigh_what_a_temperature_repairs():
+    worse, better = binary(noise=4.0, sharp=0.3, name="worse"), binary(zeros=True, name="better")
+    seen = report.build_models([worse, better], resamples=100)["overview"]
+    assert seen["headline"].startswith("Use better")
+    assert seen["choices"][-1]["title"] == "Do not use better as it is"  # NLL ∞
+
+
+def test_a_temperature_is_advised_only_where_it_helps():
+    row = {"error": 0.01, "after": {"error": 0.012}}
+    assert not overview._helps(row)
+    assert overview._helps({"error": 0.01, "after": {"error": 0.005}})

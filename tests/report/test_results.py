@@ -45,9 +45,22 @@ def test_the_page_shows_the_numbers_of_json(build, tmp_path, capsys):
 def test_limits_are_marked(tmp_path, capsys):
     _, output, _ = run(capsys, *COMMANDS["of_limits"], "--json")
     page = results.of_limits(json.loads(output))
-    assert [row["mark"] for row in page["rows"]] == ["kept", "broken", "kept"]
+    assert [row["mark"] for row in page["rows"]] == ["open", "broken", "kept"]
     assert page["headline"] == "1 of 3 limits is broken"
     assert (page["tone"], page["rows"][1]["limit"]["kind"]) == ("bad", "within")
+
+
+def test_what_a_rule_promises_stands_beside_what_it_kept(capsys):
+    _, output, _ = run(capsys, *COMMANDS["of_rules"], "--json")
+    detail = results.of_rules(json.loads(output))["detail"]
+    assert "% of the samples (promised: at least 90 %)" in detail
+    assert "% are wrong (promised: at most 5 %)" in detail
+
+
+def test_a_value_beyond_its_limit_is_in_the_headline(capsys):
+    _, output, _ = run(capsys, "check", TEST, "--max", "ece=5%", "--json")
+    page = results.of_limits(json.loads(output))
+    assert page["headline"] == "No limit is shown to be broken, but 1 of 1 value lies beyond"
 
 
 @pytest.mark.slow
@@ -60,8 +73,14 @@ def test_limits_and_pictures_are_drawn(browser, tmp_path, capsys):
         page = browser.open(report.write(tmp_path / f"{build}.html", data)[0])
         assert page.console() == []
         if build == "of_limits":
-            assert page.texts("[data-mark]") == ["✓ kept", "✗ broken", "✓ kept"]
+            assert page.texts("[data-mark]") == ["? may be chance", "✗ broken", "✓ kept"]
             assert page.run("return document.querySelectorAll('.limit-mark .chance').length") == 4  # within has two
         else:
             dots = page.run("return document.querySelectorAll('#picture figure:first-child .dumb-right').length")
             assert dots == sum(data["chart"][0] in row["cells"] for row in data["rows"])
+
+
+def test_the_suffix_of_a_page_may_be_left_out(capsys, tmp_path):
+    arguments = ["check", TEST, "--min", "accuracy=10%", "--report", tmp_path / "page"]
+    assert run(capsys, *arguments)[0] == 0
+    assert (tmp_path / "page.html").exists()

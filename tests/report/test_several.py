@@ -5,6 +5,7 @@ import torch
 from scipy.stats import binomtest
 
 from softkin import evaluation, metrics, report
+from softkin.predictions import Predictions
 from softkin.report import several as page_of_several
 
 
@@ -72,3 +73,25 @@ def test_one_to_twenty_one_models(several):
     for count in (1, 21):
         with pytest.raises(ValueError, match=f"`models` must be 2 to 20 for one page, got {count}."):
             report.build_models([several[0]] * count)
+
+
+def test_pairs_of_several_models_are_compared_by_confidence_and_outcome():
+    generator = torch.Generator().manual_seed(0)
+    right = (torch.rand(900, generator=generator) < 0.7).long()
+    sure = torch.where(right == 1, 0.8, 0.6) + 0.15 * torch.rand(900, generator=generator)
+    both = [
+        Predictions.from_probabilities(torch.stack([1 - s, s], 1), right, are_pairs=True, name=name)
+        for name, s in (("calm", sure), ("loud", sure.sqrt()))
+    ]
+    page = report.build_models(both, resamples=100)
+    assert (page["classes"], page["agreement"], page["overview"]["words"]["rows"]) == (None, None, None)
+    rows = {row["method"]: row for row in page["overview"]["groups"][0]["rows"]}
+    for key, model in (("m0", both[0]), ("m1", both[1])):
+        confidence = model.probabilities[:, 1]
+        assert rows[key]["right"] == pytest.approx(float(right.double().mean()))
+        assert rows[key]["sure"] == pytest.approx(float(confidence.mean()))
+        error = metrics.ece_hist(confidence, right.bool())
+        assert rows[key]["error"] == pytest.approx(error)
+        assert page["curves"][key]["prediction"]["ece"]["15"] == [pytest.approx(error)]
+    with pytest.raises(ValueError, match="not both"):
+        report.build_models([both[0], Predictions(torch.randn(900, 2), right)], resamples=100)

@@ -68,7 +68,7 @@ def test_the_table_is_the_studys(made, data):
             assert ours["cells"][key]["value"] == cell.value
             assert (ours["cells"][key]["best"], ours["cells"][key]["tie"]) == (cell.best, cell.tie)
     meanings = ("Hist P:", "Hist O:", "AURC:", "KDE P, KDE O:", "Gap:")  # said once, in the list of columns
-    marks = ("≈: cannot be told from the best.", "○: worse than the best beyond chance.")
+    marks = ("≈: cannot be told from the best.", "○: worse than the best by more than sampling noise explains.")
     assert data["notes"] == [note.replace(*marks) for note in table.notes if not note.startswith(meanings)]
     assert all(column["explained"] for column in data["table"]["columns"])
     assert data["table"]["rows"][2]["chosen"].startswith("α = ")

@@ -1,5 +1,7 @@
 """The first screen of a study: what recorded studies show, and never against the marks of their tables."""
 
+import re
+
 import pytest
 
 from results_records import EXPECTED, recorded
@@ -69,3 +71,29 @@ def test_without_plain_training_or_without_a_metric():
     assert shown["choices"] == []
     assert "has the lowest NLL" in shown["headline"]
     assert study_overview.of_rows([], seconds={}, data="x", num_samples=1000) is None
+
+
+@pytest.mark.parametrize("study", EXPECTED)
+def test_no_method_is_left_unexplained(study):
+    rows, shown = seen(study)
+    count = [row for row in rows if row.method != "one-hot"]
+    repaired = [row for row in count if study_overview.repairs(row)]
+    if not repaired or len(repaired) == len(count):
+        return
+    said = study_overview._not_repaired(
+        count, repaired, {row["method"]: row for group in shown["groups"] for row in group["rows"]}, shown["kind"]
+    )
+    more = sum(int(number) for number in re.findall(r"and (\d+) more", said))
+    left = [row.title for row in count if row not in repaired]
+    assert sum(
+        re.search(rf"(?<![\w+-]){re.escape(title)}(?![\w+-])", said) is not None for title in left
+    ) + more == len(left)
+    assert said in shown["detail"]
+
+
+def test_the_star_is_explained_where_no_winner_can_be_named():
+    for study in EXPECTED:
+        _, shown = seen(study)
+        if "cannot name a winner" in shown["detail"]:
+            title = columns.title(shown["chosen"])
+            assert f"★ {title} is chosen by" in shown["detail"] or "choose by accuracy" in shown["detail"]

@@ -173,12 +173,16 @@ SHORT = 24
 """The letters of a short name, as charts and narrow tables show it"""
 
 
+BRIEF = 16
+"""The number of letters above which words that all names share are left out"""
+
+
 def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
     """Names for charts, of at most ``most`` letters, that still differ where the names do.
 
-    If a name is too long, the words that all names begin with and end with are left out, then the middle of names that
-    are still too long. If only numbers differ, the word before them stays. Names that would then be equal get their
-    number.
+    If a name has more than 16 letters, the words that all names begin with and end with are left out, then the middle
+    of names that are still too long. If only numbers differ, the word before them stays. Names that would then be equal
+    get their number.
 
     Example:
         >>> short_names(["probs_netcal_lenet-5-cifar-100.npz", "probs_netcal_wideresnet-16-4-cifar-100.npz"])
@@ -186,14 +190,14 @@ def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
         >>> short_names(["runs/resnet-50-seed-1.npz", "runs/resnet-50-seed-2.npz"])
         ['seed-1', 'seed-2']
     """
-    if all(len(name) <= most for name in names):
+    if all(len(name) <= min(most, BRIEF) for name in names):
         return list(names)
     parts = [re.findall(r"[-_./ ]|[^-_./ ]+", name) or [name] for name in names]
     fewest = min(len(part) for part in parts) - 1 if len(parts) > 1 else 0
     first = next((i for i in range(fewest) if len({part[i] for part in parts}) > 1), fewest)
     left = fewest - first
     last = next((i for i in range(left) if len({part[-1 - i] for part in parts}) > 1), left)
-    if all(re.fullmatch(r"[-_./ \d]*", "".join(part[first : len(part) - last])) for part in parts):
+    if all(re.fullmatch(r"(?:[-_./ ]|\d+[A-Za-z]?)*", "".join(part[first : len(part) - last])) for part in parts):
         first = max(0, first - 2)  # the last word that they share says what is numbered
     short = ["".join(part[first : len(part) - last]).strip("-_./ ") for part in parts]
     short = [kept or name for kept, name in zip(short, names, strict=True)]

@@ -30,9 +30,7 @@ class ArrowRows:
         for k, name in enumerate(columns):
             column = self.batch.column(name)
             if column.null_count:
-                raise SoftkinError(
-                    f"{self.name}: `{name}` must hold a number in every row, but {column.null_count} are empty."
-                )
+                raise SoftkinError(f"{self.name}: `{name}` must hold a number in every row, but {_empty(column)}.")
             try:
                 values[:, k] = column.to_numpy(zero_copy_only=False)
             except (TypeError, ValueError) as error:
@@ -58,9 +56,7 @@ class ArrowRows:
         """A column of numbers as an array, one of texts as a list."""
         cells = self.batch.column(column)
         if cells.null_count:
-            raise SoftkinError(
-                f"{self.name}: `{column}` must be filled in every row, but {cells.null_count} are empty."
-            )
+            raise SoftkinError(f"{self.name}: `{column}` must be filled in every row, but {_empty(cells)}.")
         if is_text(cells.type):
             return self.texts(column)
         values: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
@@ -84,6 +80,12 @@ class ArrowRows:
         """The bytes that the cells of a column would take if equal texts were not shared."""
         ArrowRows.texts(self, column)
         return self._texts[column][1]
+
+
+def _empty(column: Any) -> str:
+    """How many cells are empty, for messages."""
+    many = column.null_count
+    return f"{many:,} of {len(column):,} are empty; leave {'this row' if many == 1 else 'these rows'} out"
 
 
 def table_of(frame: Any, name: str = "the data frame") -> Table:

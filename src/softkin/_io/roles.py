@@ -21,10 +21,10 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "index": ("", "unnamed_0", "index_level_0", "level_0", "index"),  # as pandas names row numbers
     "id": ("sample_ids", "sample_id", "ids", "id", "uid", "uuid", "guid", "row_id", "idx"),
     "label": (
-        "label", "labels", "fine_label", "label_ids", "label_id", "targets", "target", "y_true", "true_label", "truth",
-        "ground_truth", "gold", "gold_label", "true_class", "y", "class", "class_name", "class_label", "intent",
-        "category", "actual", "annotation", "expected", "answer", "actual_class", "actual_label", "correct_label",
-        "correct_class", "true_category", "y_test", "label_name",
+        "y_true", "true_label", "truth", "ground_truth", "gold", "gold_label", "true_class", "actual_class",
+        "actual_label", "correct_label", "correct_class", "true_category", "actual", "y_test", "true",
+        "label", "labels", "fine_label", "label_ids", "label_id", "targets", "target", "y", "class", "class_name",
+        "class_label", "intent", "category", "annotation", "expected", "answer", "label_name", "consensus",
     ),
     "text": (
         "text", "texts", "sentence", "utterance", "query", "question", "review", "content", "comment", "message",
@@ -39,6 +39,7 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "score": (
         "score", "scores", "y_score", "y_scores", "y_prob", "y_proba", "y_probs", "y_pred_proba", "y_pred_prob",
         "pred_prob", "pred_proba", "predicted_probability", "p", "confidence", "max_prob", "max_probability",
+        "top1_prob", "top1_score", "pred_score", "predicted_score", "prediction_score", "predicted_prob",
     ),
     "weight": ("weight", "weights", "sample_weight", "sample_weights"),
     "group": ("group", "groups", "site", "sex", "gender", "device", "model", "annotator"),
@@ -57,10 +58,16 @@ KINDS: dict[ScoreKind, tuple[str, ...]] = {
 }
 """Words that say what scores are"""
 WEAK_WORDS: dict[str, ScoreKind | None] = {
-    "p": "probs", "softmax": "probs", "score": None, "scores": None, "output": None, "conf": None, "confidence": None,
+    "p": "probs", "softmax": "probs", "%": None, "pct": None, "percent": None, "score": None,
+    "scores": None, "output": None, "conf": None, "confidence": None,
     "pred": None, "preds": None, "prediction": None, "class": None, "z": None,
 }  # fmt: skip
 """Words of class columns that several columns must share to count"""
+TRUE_WORDS = frozenset(("actual", "confirmed", "final", "gold", "label", "observed", "real", "reference", "target",
+    "true", "truth"))  # fmt: skip
+GUESS_WORDS = frozenset(("assigned", "decision", "guess", "guessed", "pred", "predicted", "prediction", "proposed",
+    "suggested", "winner"))  # fmt: skip
+"""Words that show which of several columns of class names is the labels, and which the predictions"""
 CLASS_NAMES = ("class_names", "classes", "label_names", "target_names", "categories", "names")
 """What the names of all classes are called where a file holds them apart from the scores"""
 
@@ -137,9 +144,20 @@ def role_of(column: str) -> Role | None:
     return "id" if known is None and name.endswith("_id") else known
 
 
+def leaning(column: str) -> Literal["label", "prediction"] | None:
+    """Whether a word of a column's name says that it holds the truth, or predictions.
+
+    Example:
+        >>> leaning("Dx final"), leaning("Predicted label"), leaning("species")
+        ('label', 'prediction', None)
+    """
+    words = set(plain(column).split("_"))
+    return "prediction" if words & GUESS_WORDS else "label" if words & TRUE_WORDS else None
+
+
 def listed(role: Role, most: int = 12) -> str:
-    """The usual names of a role for a message, as `a`, `b` or `c`."""
-    *first, last = (f"`{name}`" for name in NAMES[role][:most])
+    """The shortest names of a role for a message, as `a`, `b` or `c`."""
+    *first, last = (f"`{name}`" for name in sorted(NAMES[role], key=len)[:most])
     return f"{', '.join(first)} or {last}" if first else last
 
 
@@ -163,11 +181,10 @@ def class_of(column: str) -> tuple[str, str] | None:
     """
     if role_of(column) is not None:
         return None
-    match = _PREFIXED.fullmatch(column)
-    if match is not None:
-        return match[1].lower(), match[2] or match[3]
-    match = _SUFFIXED.fullmatch(column)
-    return None if match is None else (f" {match[2].lower()}", match[1])
+    before, after = _PREFIXED.fullmatch(column), _SUFFIXED.fullmatch(column)
+    if before is not None and not (after is not None and before[1].lower() == "class"):  # class_0_score is of class_0
+        return before[1].lower(), before[2] or before[3]
+    return None if after is None else (f" {after[2].lower()}", after[1])
 
 
 def is_weak(word: str) -> bool:

@@ -1,5 +1,6 @@
 """Tables of separated values: delimiter, encoding, header and decimal mark are found out from the first lines."""
 
+import ast
 import csv
 import io
 import re
@@ -7,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from softkin import SoftkinError
 from softkin._io import escape, roles
 from softkin._io.arrow import ArrowRows
-from softkin._io.tables import EMPTY, HEAD, LINE, ColumnKind, Table, delimiter_of, encoding_of, named_once
+from softkin._io.tables import EMPTY, HEAD, LINE, SPOOLED, ColumnKind, Table, delimiter_of, encoding_of, named_once
 
 BLOCK = 2**22  # bytes parsed at a time
 SAMPLED = 2**20  # letters that are looked at to tell numbers from texts
@@ -22,6 +26,10 @@ _THOUSANDS = {
     ",": re.compile(r"\s*[+-]?\d{1,3}([. '\u00a0\u202f]\d{3})+(,\d+)?\s*"),
 }
 """Numbers whose thousands are marked, by the decimal mark"""
+_LIST = re.compile(r"\s*(?:(?:np\.)?array|tensor)?\(?\s*\[([^][]*)\]\s*(?:,[^][]*\))?\)?\s*")
+_MAPPING = re.compile(r"\s*\{[^{}]*\}\s*")
+_SCALAR = re.compile(r"np\.float\d+\(([^()]*)\)")
+"""Lists and numbers by name as Python, numpy and torch print them, and so pandas writes them into cells"""
 
 
 class _Separated(ArrowRows):
@@ -34,6 +42,16 @@ class _Separated(ArrowRows):
     def cells(self, column: str) -> list[Any]:
         """The cells of a column; an empty text is None."""
         return [None if cell == "" else cell for cell in super().cells(column)]
+
+    def vectors(self, column: str, names: Sequence[str] | None, width: int) -> NDArray[Any]:
+        """(n, width) numbers of a column of printed lists, or of numbers by name."""
+        rows = [printed(str(cell), f"{self.name}: `{column}`") for cell in self.texts(column)]
+        if names is not None:
+            rows = [[row[name] for name in names] if isinstance(row, dict) and set(row) == set(names) else []
+                    for row in rows]  # fmt: skip
+        if any(not isinstance(row, list) or len(row) != width for row in rows):
+            raise SoftkinError(f"{self.name}: `{column}` must hold {width} numbers in every row, but some rows differ.")
+        return np.array(rows, dtype=np.float64)
 
 
 def open_csv(file: IO[bytes], name: str) -> Table:
@@ -70,19 +88,27 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
     commas = any(map(_COMMA.fullmatch, cells)) and not any("." in cell and _NUMBER.fullmatch(cell) for cell in cells)
     point = "," if commas else "."
     below = {column: [line[k] for line in sample if k < len(line)] for k, column in enumerate(header)}
-    columns = {column: _kind(column, below[column], point) for column in header}
+    columns = {column: _kind(column, below[column], point, name) for column in header}
     marked = [c for c in header if columns[c] == "number" and any(_is_marked(cell, point) for cell in below[c])]
 
     def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
-        has_texts = "text" in columns.values()
+        has_texts = set(columns.values()) != {"number"}
         loose = [column for column in numbers if column in marked]
         types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys([*loose, *beside], pa.string())
         file.seek(0)
+        # A thread of Arrow that lets go of a Python object while Python ends, after an error, aborts the process. So
+        # the bytes are Arrow's own, unless there are too many.
+        held = file.read(SPOOLED + 1)
+        file.seek(0)
+        own = pa.BufferOutputStream()
+        if is_small := len(held) <= SPOOLED:
+            own.write(held)
+        del held
         reader = pa_csv.open_csv(
-            file,
+            pa.BufferReader(own.getvalue()) if is_small else file,
             pa_csv.ReadOptions(
                 column_names=header,
                 skip_rows=found.skipped,
@@ -101,7 +127,7 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
                 yield _Separated(batch.slice(start, rows), name)
 
     def sampled(wanted: Sequence[str]) -> dict[str, list[Any]]:
-        return {column: [_cell(cell, columns[column], point) for cell in below[column]] for column in wanted}
+        return {column: [_cell(cell, columns[column], point, name) for cell in below[column]] for column in wanted}
 
     assumed = []
     if not found.has_header:
@@ -109,6 +135,27 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
     if encoding == "cp1252":
         assumed.append(f"{name} is not UTF-8 and is read as Windows-1252.")
     return Table(name, columns, read, sample=sampled, has_header=found.has_header, assumed=tuple(assumed))
+
+
+def printed(cell: str, what: str) -> list[float] | dict[str, float] | None:
+    """The numbers of a cell that holds a list or mapping as Python, numpy or torch print one; None if it holds none.
+
+    Example:
+        >>> printed("[0.25 0.75]", "it"), printed("{'cat': 0.25, 'dog': 0.75}", "it"), printed("cat", "it")
+        ([0.25, 0.75], {'cat': 0.25, 'dog': 0.75}, None)
+    """
+    cell = _SCALAR.sub(r"\1", cell)
+    match = _LIST.fullmatch(cell)
+    if match is None and _MAPPING.fullmatch(cell) is None:
+        return None
+    if "..." in cell:
+        raise SoftkinError(f"{what} holds a list that was cut short when it was printed, {cell!r:.60}.")
+    try:
+        if match is not None:
+            return [float(number) for number in re.split(r"[\s,;]+", match[1].strip())]
+        return {str(name): float(number) for name, number in ast.literal_eval(cell.strip()).items()}
+    except (AttributeError, TypeError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
 def _sampled(file: IO[bytes], usual: str) -> Opening:
@@ -205,17 +252,29 @@ def _unmarked(column: Any, point: str) -> Any:
     return pa.array(cells, pa.string()).cast(pa.float64())
 
 
-def _kind(column: str, cells: Sequence[str], point: str) -> ColumnKind:
-    """Numbers, if most cells that are not empty hold one: a word among them is then an error, not a text."""
+def _kind(column: str, cells: Sequence[str], point: str, name: str) -> ColumnKind:
+    """Numbers, if most cells that are not empty hold one: a word among them is then an error, not a text.
+
+    Lists, or numbers by name, if all cells hold them.
+    """
     there = [cell for cell in cells if cell.strip() not in EMPTY]
     if not there:
         return "text" if roles.role_of(column) == "text" else "number"
     numbers = sum(_NUMBER.fullmatch(_plain(cell, point)) is not None for cell in there)
-    return "number" if 2 * numbers > len(there) else "text"
+    if 2 * numbers > len(there):
+        return "number"
+    kinds = set()
+    for cell in there:
+        kinds.add(type(printed(cell, f"{name}: `{column}`")))
+        if len(kinds) > 1 or kinds == {type(None)}:
+            return "text"
+    return "list" if kinds == {list} else "mapping"
 
 
-def _cell(cell: str, kind: ColumnKind, point: str) -> float | str | None:
-    """A cell of the sample as ``ArrowRows.cells`` would give it."""
+def _cell(cell: str, kind: ColumnKind, point: str, name: str) -> Any:
+    """A cell of the sample as ``ArrowRows.cells`` would give it; a printed list as a list."""
+    if kind in ("list", "mapping"):
+        return printed(cell, name)
     if kind == "text":
         return escape.from_csv_cell(cell) or None
     number = _plain(cell, point)

@@ -305,7 +305,7 @@ def suggestion(ordered: list[Candidate], draws: Floats, uniform: float, tail: fl
             chosen = mixed
         words.append(
             f"The mixture is {value:+.3f} nats per row better than {ordered[single].name} ({low:+.3f} to {high:+.3f})"
-            f"{': take it' if low > 0 else ', which may be chance: take the single source'}."
+            f"{': take it' if low > 0 else ', which sampling noise may explain: take the single source'}."
         )
     best = ordered[chosen]
     gain_value = uniform - best.cross_entropy.value

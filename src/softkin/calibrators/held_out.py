@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 LARGEST = 1e304  # larger logits would overflow in differences and sums
 
 
+def doubt_logits(z: Tensor, *, stacklevel: int) -> None:
+    """Warn if logits look like probabilities."""
+    if len(z) > 1 and float(z.min()) >= 0 and float((z.sum(dim=1) - 1).abs().max()) < 1e-4:
+        said = "`logits` look like probabilities, since rows sum to 1; if they are, pass from_probabilities=True."
+        warnings.warn(said, stacklevel=stacklevel)
+
+
 def as_logits(
     values: Array, from_probabilities: bool, floor: float | None, labels: Array | None = None, *, least: int = 0
 ) -> tuple[Tensor, float | None]:
@@ -32,6 +39,7 @@ def as_logits(
         z = checks.logits(values, least=least).cpu().to(torch.float64).contiguous()
         if z.numel() and not max(-float(z.min()), float(z.max())) <= LARGEST:
             raise ValueError(f"`logits` must lie between ±{LARGEST:g}: differences of larger ones are infinite.")
+        doubt_logits(z, stacklevel=5)
         return z, None
     p = checks.probabilities(values, "logits", least=least)
     if p.shape[1] < 2:

@@ -219,13 +219,18 @@ def _fit(arguments: argparse.Namespace) -> None:
     from softkin.evaluation import calibrations
 
     held_out = read_labelled(arguments.file, arguments)
-    chosen = calibrations.best(held_out, floor=arguments.floor) if arguments.method == BEST else None
+    floor, chosen = arguments.floor, None
+    if arguments.method == BEST:
+        floor, said = calibrations.zeros_as(held_out, floor)
+        if said is not None:
+            warnings.warn(said, stacklevel=2)
+        chosen = calibrations.best(held_out, floor=floor)
     beside: dict[str, Any] = {}
     if arguments.method == HEAD:
         method, beside = _head(arguments, held_out)
     else:
         method = calibrations.method(arguments.method) if chosen is None else chosen.candidates[0].calibrator
-    calibrator = calibrations.fit(method, held_out, floor=arguments.floor, **beside)
+    calibrator = calibrations.fit(method, held_out, floor=floor, **beside)
     if arguments.certify:
         calibrator.certify(held_out.scores, held_out.known_labels, from_probabilities=held_out.are_probabilities)
     calibrator.save(arguments.output)
@@ -237,7 +242,22 @@ def _fit(arguments: argparse.Namespace) -> None:
     if chosen is not None:
         _print_choice(chosen)
     say(f"{_summary(calibrator)}\nFitted on {signed(calibrator.certificate_.outcome)}")
+    changed = calibrator.certificate_.argmax_changed
+    if changed and calibrator.name != "temperature":
+        say(f"It changes {100 * changed:.2g} % of the answers on these samples; --method temperature changes none.")
+    if calibrator.floor_ is not None and math.isinf(_nll(held_out, held_out.probabilities)):
+        say(
+            f"These NLL take probabilities of exactly 0 as {calibrator.floor_:.3g}; as they are, the uncalibrated NLL "
+            "is ∞, and `evaluate` says so."
+        )
     wrote(target(arguments))
+
+
+def _nll(predictions: "Predictions", p: "Tensor") -> float:
+    from softkin import metrics
+
+    of, labels, weights = predictions.arrays(p)
+    return metrics.nll(of, labels, sample_weight=weights)
 
 
 def _print_choice(chosen: "BestFit") -> None:
@@ -261,6 +281,8 @@ def _lead(chosen: "BestFit") -> str:
     found = chosen.comparison
     if found is None or not math.isfinite(found.difference):
         return ""
+    if not chosen.is_significant and abs(found.difference) < 5e-5:
+        return f"; {chosen.candidates[1].calibrator.in_words()} does as well"
     low, high = sorted((-found.low, -found.high))
     interval = signed(f"{-found.difference:.4f} (95 % interval {low:.4f} to {high:.4f})")
     rival = chosen.candidates[1].calibrator.in_words()
@@ -341,6 +363,14 @@ def _apply(arguments: argparse.Namespace) -> None:
             f"NLL {_plain(files.number(before['nll']))} → {_plain(files.number(behind['nll']))}, ECE of the prediction "
             f"{100 * before['ece_hist']:.2f} % → {100 * behind['ece_hist']:.2f} %"
         )
+        if math.isinf(before["nll"]) and calibrator.floor_ is not None:
+            from softkin.calibrators import zeros
+
+            floored = _nll(raw, zeros.logarithms(raw.probabilities.double(), calibrator.floor_).softmax(dim=1))
+            say(
+                f"NLL is ∞ before calibration because a true class has the probability 0; with zeros taken as "
+                f"{calibrator.floor_:.3g}, as `fit` takes them, it is {floored:.4f}."
+            )
     wrote(arguments.output)
 
 

@@ -29,10 +29,16 @@ def calibrators() -> list[str]:
 
 def data_sets() -> list[str]:
     """Data sets that have a name."""
-    from softkin.lab import data
-    from softkin.lab.data import npz
+    from softkin.lab.data import npz, published
 
-    return [*npz.SHIPPED, *data.names()]
+    return [*npz.SHIPPED, *(name for name, known in published.DATA_SETS.items() if not known.is_vectors)]
+
+
+def downloads() -> list[str]:
+    """All that ``softkin data get`` downloads: data sets and word vectors."""
+    from softkin.lab.data import names
+
+    return names()
 
 
 def decision_scores() -> list[str]:
@@ -180,6 +186,7 @@ OPTIONS: tuple[Callable[[], list[Option]], ...] = (of_methods, of_recipes, of_so
 REGISTRIES: tuple[Names, ...] = (
     calibrators,
     data_sets,
+    downloads,
     decision_scores,
     distances,
     label_methods,

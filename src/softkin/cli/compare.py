@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 SUMMARY = "train methods side by side and print the table of accuracy and calibration"
 DESCRIPTION = """\
-Train methods side by side on one data set, with the same data and the same number of tuning trials for each. Print
-accuracy, NLL and calibration errors with their standard deviation over seeds, which methods are better than one-hot
-training, and which cannot be told from the best.
+Train several methods on the same data, with the same number of tuning trials each, and print accuracy, NLL and
+calibration error with their standard deviation over seeds. The output says which methods beat plain (one-hot) training
+and which cannot be distinguished from the best.
 
-Without options it compares one-hot training, uniform smoothing, mixup and class-similarity smoothing by class names
-on frozen features of CIFAR-100, which come with softkin, each also followed by temperature scaling, with five seeds, in
-about two minutes on two cores. With --data digits it compares the ten columns of the paper.
+Without options it compares one-hot training, uniform smoothing, mixup, and smoothing towards classes whose names have
+similar meanings, each with and without temperature scaling. It trains on frozen CIFAR-100 features that come with
+softkin, with five seeds, and takes about two minutes on two cores. --data digits compares the paper's ten methods.
 
-Weight decay is searched first, for every trained method alike, on the first seed. Then one-hot training comes, and
-softkin prints what it implies for smoothing before it trains the other methods. Below the table stands the story of
-the study: how wrong plain training is, what repairs it, whether it is worth training differently, and what to use.
+Weight decay is tuned first, in the same way for every trained method, on the first seed. One-hot training is next, and
+softkin prints what it implies for smoothing before it trains the others. A summary follows the table: how wrong plain
+training is, what fixes it, whether it pays to train differently, and what to use.
 
-Finished runs are kept in the folder: the same command resumes after any interruption, and more processes, also on
-other machines that share the folder, may join with the same command."""
+Finished runs are kept in the output folder. Run the same command again to resume after an interruption, or start it in
+more processes, also on other machines that share the folder, to divide the work."""
 EXAMPLE = "softkin compare --methods one-hot,ts,we --seeds 1 --beta 2 --epochs 5 --tune none --output study/"
 MORE_EXAMPLES = (
     "softkin compare",
@@ -59,8 +59,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=int,
         help="maximum number of training rows of each class (default: all; digits: 10)",
     )
-    what.add_argument("--validation", type=int, help="number of rows for tuning and calibration")
-    what.add_argument("--test", type=int, help="number of rows that the table is measured on")
+    what.add_argument("--validation", type=int, help="number of held-out rows for tuning and for fitting calibrators")
+    what.add_argument("--test", type=int, help="number of test rows, which the table is computed from")
     choices.choose(
         what.add_argument("--model"),
         "network: one of {}, or package.module:callable (default: depends on the data)",
@@ -68,24 +68,25 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     choices.choose(
         what.add_argument("--methods", type=declaring.names),
-        "methods to compare, of {}, such as one-hot,we,we+ts (default: the paper's ten)",
+        "methods to compare, separated by commas, such as one-hot,we,we+ts; +ts and other calibrators may follow any "
+        "method; --list-methods describes them all (default: see above)",
         choices.study_methods,
         separators=",+",
     )
     listing.add(what, listing.study_methods)
     what.add_argument("--seeds", type=running.seeds, help="number of seeds, or a list such as 3,4,5 (default: 5)")
     _add_values(
-        command.add_argument_group("values: one for all trainings, or a list of which validation rows choose one")
+        command.add_argument_group("parameters: one value, or a list from which the best on validation rows is chosen")
     )
     choices.choose(
         what.add_argument("--select"),
-        "metric on validation rows that chooses among the tried values: {}; refined-nll: NLL after a temperature "
+        "metric on validation rows that decides between the values tried: {}; refined-nll: NLL after a temperature "
         "(default: refined-nll for methods followed by a calibrator, nll for the others)",
         choices.metrics_of_choice,
     )
     choices.choose(
         what.add_argument("--search"),
-        "grid, or halving: the better half of the values trains for twice as long (default: grid)",
+        "grid: try every value; halving: the better half of the values trains for twice as long (default: grid)",
         choices.searches,
     )
     what.add_argument(
@@ -98,8 +99,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--tune",
         type=declaring.names,
         metavar="FIELDS",
-        help="fields of the recipe to search for every trained method alike, on the first seed: weight-decay, lr, "
-        "epochs, or none (default: weight-decay; with --config none)",
+        help="settings of the recipe to tune in the same way for every trained method, on the first seed: "
+        "weight-decay, lr, epochs, or none (default: weight-decay; with --config none)",
     )
     what.add_argument(
         "--half-steps",
@@ -110,7 +111,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     choices.choose(
         what.add_argument("--ood", type=declaring.names),
-        "out-of-distribution sets, comma-separated: uniform, gaussian or any data set",
+        "out-of-distribution data, separated by commas: uniform, gaussian (noise) or any data set",
         choices.unknown_data,
         separators=",",
         files=True,
@@ -118,7 +119,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     labels = command.add_argument_group("class distances")
     measuring.add_word_options(labels)
     measuring.add_options(labels, code=False, of="for the method {}")
-    recipe = command.add_argument_group("recipe, for every method alike")
+    recipe = command.add_argument_group("training recipe, the same for every method")
     choices.choose(recipe.add_argument("--recipe"), "training recipe: one of {} (default: small)", choices.recipes)
     declaring.add(recipe, choices.declared(choices.of_recipes), default=" (default: the recipe's)")
     how = command.add_argument_group("how it runs")
@@ -130,21 +131,25 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help=f"folder of the study (default: {DEFAULT_FOLDER})",
     )
     how.add_argument(
-        "--wide", action="store_true", help="print every column, and the values under perfect calibration in brackets"
+        "--wide", action="store_true", help="print all columns, with what perfect calibration would show in brackets"
     )
     how.add_argument("--force", action="store_true", help="replace another study in that folder")
-    how.add_argument("--dry-run", action="store_true", help="print every run, shared runs, and an estimate of the time")
+    how.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the runs, which of them are shared, and an estimate of the time, without training",
+    )
     running.add_options(how)
 
 
 def _add_values(command: argparse._ArgumentGroup) -> None:
     """Add the parameters of training methods; those of smoothing have defaults of their own here."""
     usual = {
-        "alpha": "; default here: auto, adjusted during training by the validation gap",
-        "beta": "; default here: auto, fitted to the confusions of one-hot training",
-        "mixing": "; default here: values around it, as many as β has",
-        "top_m": "; one value",
-        "prior_rows": "; default here: 1, for learned-we and learned- before other distances",
+        "alpha": "; here auto by default: adjusted during training by the gap on validation rows",
+        "beta": "; here auto by default: fitted to what one-hot training confuses",
+        "mixing": "; here several values around the default are tried, as many as for β",
+        "top_m": "; a single value, not a list",
+        "prior_rows": "; here 1 by default, for learned-we and the other learned- methods",
     }
     for option in choices.declared(choices.of_methods):
         about = option.about + usual.get(option.name, "")

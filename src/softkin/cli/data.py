@@ -32,7 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="list the data sets that softkin knows by name")
     getting = actions.add_parser("get", help="download, check and unpack a data set")
     choices.choose(
-        getting.add_argument("name", metavar="NAME"), "name of the data set, such as cifar100", choices.data_sets
+        getting.add_argument("name", metavar="NAME"), "name of the data set, such as cifar100", choices.downloads
     )
     getting.add_argument("--force", action="store_true", help="download it again even if it is already there")
     showing = actions.add_parser("show", help="show what a source holds")
@@ -48,8 +48,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     from softkin._core import checks
-    from softkin.lab.data import published
+    from softkin.lab.data import npz, published
 
+    if arguments.action == "get" and arguments.name in npz.SHIPPED:
+        raise ValueError(
+            f"{arguments.name} comes with softkin, so there is nothing to download; use --data {arguments.name}."
+        )
     if arguments.action == "get":
         published.entry(arguments.name)
     if arguments.action == "show" and arguments.size is not None:

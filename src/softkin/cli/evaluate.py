@@ -16,7 +16,7 @@ from softkin._io.files import Assumption
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, check_shares, percentage, within
 from softkin.cli.inputs import add_input_arguments, reading_options
-from softkin.cli.printing import json_text, print_table, say, shown, wrote
+from softkin.cli.printing import json_text, page_path, print_table, say, shown, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -154,7 +154,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.address is not None and arguments.engine != "ray":
         raise ValueError(f"--address is for --engine ray, and the engine is {arguments.engine}.")
     if arguments.multi_label:
-        for option in ("report", "group", "abstain", "ood", "weight", "labels", "ordered"):
+        for option in ("group", "abstain", "ood", "weight", "labels", "ordered"):
             if getattr(arguments, option):
                 raise ValueError(f"--{option} must be left out with --multi-label.")
         if len(arguments.files) > 1:
@@ -166,8 +166,8 @@ def check(arguments: argparse.Namespace) -> None:
     for option in ("images", "texts", "distances"):
         if getattr(arguments, option) is not None and (arguments.report is None or len(arguments.files) > 1):
             raise ValueError(f"--{option} is for the page of one file: it needs --report and a single FILE.")
-    if arguments.report is not None and arguments.report.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--report must end in .html, got {arguments.report}.")
+    if arguments.report is not None:
+        arguments.report = page_path(arguments.report)
     beside = None if arguments.report is None else arguments.report.with_suffix(".json")
     if beside is not None and arguments.output is not None and beside.resolve() == arguments.output.resolve():
         raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")
@@ -198,6 +198,7 @@ def run(arguments: argparse.Namespace) -> None:
             jobs=arguments.jobs,
             engine=arguments.engine,
             address=arguments.address,
+            **_of_groups(arguments),
             **reading_options(arguments),
             **settings,
         )
@@ -220,11 +221,18 @@ def run(arguments: argparse.Namespace) -> None:
         _report(models, compared, unknown, arguments)
 
 
+def _of_groups(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the threshold of each group must keep: what ``--abstain`` asks for of all rows."""
+    if arguments.abstain is None:
+        return {}
+    return {"risk": arguments.abstain, "certainty": arguments.abstain_confidence}
+
+
 def _announce(arguments: argparse.Namespace) -> None:
     """Say before anything is measured that the page will be made from some of the rows."""
     from softkin.report import sampled
 
-    for path in arguments.files:
+    for path in [] if arguments.multi_label else arguments.files:
         sentence = sampled.announced(path, **reading_options(arguments))
         if sentence is not None:
             warnings.warn(Assumption(sentence), stacklevel=2)
@@ -306,6 +314,11 @@ def _report(
     from softkin import report
     from softkin.report import sampled
 
+    if models[0].claims is not None:
+        page = report.build_labels(models[0].data, models[0].claims)
+        for path in report.write(arguments.report, page, force=arguments.force):
+            _wrote(path, arguments)
+        return
     population = None
     kept: list[Predictions] = []
     if any(model.predictions is None for model in models):
@@ -317,10 +330,12 @@ def _report(
         kept = [model.predictions for model in models if model.predictions is not None]
     settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
     first, count = kept[0], len(kept[0])
-    if len(models) > 1:
+    if len(models) > 1 and all(model.are_pairs and model.groups is None and model.weights is None for model in kept):
+        data: Any = report.build(_as_groups(kept), source=f"{len(kept)} files", **settings)
+    elif len(models) > 1:
         known = [model.data for model in models]
         known_already: dict[str, Any] = {"comparisons": compared, "evaluated": known} if population is None else {}
-        data: Any = report.build_models(kept, population=population, **known_already, **settings)
+        data = report.build_models(kept, population=population, **known_already, **settings)
     else:
         images, texts = arguments.images, arguments.texts
         images = None if images is None else report.attach.images(images, first.sample_ids, count)
@@ -341,6 +356,23 @@ def _report(
         )
     for path in report.write(arguments.report, data, force=arguments.force):
         _wrote(path, arguments)
+
+
+def _as_groups(models: "list[Predictions]") -> "Predictions":
+    """Pairs of several models as one set, with a group for each model."""
+    import torch
+
+    from softkin.predictions import Predictions
+
+    names = short_names([str(model.name) for model in models])
+    return Predictions.from_probabilities(
+        torch.cat([model.probabilities for model in models]),
+        torch.cat([model.known_labels for model in models]),
+        class_names=models[0].class_names,
+        name=f"{len(models)} models",
+        are_pairs=True,
+        groups=[name for model, name in zip(models, names, strict=True) for _ in range(len(model))],
+    )
 
 
 def _similar(path: str | None, predictions: "Predictions") -> dict[str, Any]:
@@ -408,6 +440,11 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         if data["num_classes"] == 2 and data.get("kind") == "classes":
             half = files.from_number(data["metrics"]["brier"]["value"]) / 2
             caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
+        if data["metrics"]["nll"].get("value") == "Infinity":
+            caveats.append(
+                "NLL is infinite because a true class has the probability 0, as rounding leaves it; `softkin "
+                "calibrate` replaces such zeros by a small value, and says which."
+            )
         if by_chance:
             caveats.append(
                 f"{', '.join(by_chance)}: the interval reaches 0, because these samples do not rule out that the model "
@@ -447,7 +484,8 @@ def _print_models(models: "list[Evaluated]") -> None:
         cells = [_number(measured[key]["value"], METRICS[key].percent) for key in keys]
         rows.append((name, *cells, model.data["verdict"]["headline"]))
     headings = ["lowest NLL first", *(METRICS[key].short for key in keys), ""]
-    print(f"{len(models)} models, {first['num_samples']:,} samples, {first['num_classes']:,} classes")
+    classes = f"samples, {first['num_classes']:,} classes" if first.get("kind") != "pairs" else "pairs each"
+    print(f"{len(models)} models, {first['num_samples']:,} {classes}")
     for model in ordered:
         for doubt in model.data["verdict"]["doubts"]:
             say(f"Doubtful: {shown(model.name)}: {doubt}")
@@ -490,7 +528,8 @@ def _print_abstention(abstention: dict[str, Any]) -> None:
     for rule in wanted:
         numbers = [_number(rule[part], True) for part in ("coverage", "risk", "bound")]
         mark = "→ " if rule == chosen else ""
-        rows.append((f"{mark}{100 * rule['threshold']:.1f} %".rjust(len(ABOVE)), *numbers))
+        above = f"{100 * rule['threshold']:.1f} %" if rule["threshold"] >= 0 else "any"
+        rows.append((f"{mark}{above}".rjust(len(ABOVE)), *numbers))
     print_table([ABOVE, "answered", "wrong", "upper bound"], rows, [])
 
 
@@ -536,12 +575,13 @@ def _print_groups(data: "GroupsData") -> None:
         cells.append(" to ".join(_number(gap[end], True) for end in ("low", "high")))
         if right:
             chosen = group.get("threshold", {}).get("chosen")
-            cells += ["never", "0 %"] if chosen is None else [
-                f"{chosen['threshold']:.4f}", f"{100 * chosen['coverage']:.1f} %"
-            ]  # fmt: skip
+            above = "never" if chosen is None else _above(chosen)
+            cells += [above, "0 %" if chosen is None else f"{100 * chosen['coverage']:.1f} %"]
         rows.append(cells)
     say(f"\nBy {shown(data['column'])}, {level} intervals that hold together; the largest gap first:")
-    print_table(headings, rows, order=[len(headings) - 3, 3, 4] if right else [3, 4])
+    brier, *others = (METRICS[key].short for key in ("brier", "ece_hist", "confidence_auroc"))
+    least = [brier, "interval of gap", *others]
+    print_table(headings, rows, order=[headings.index(title) for title in least if title in headings])
     claims: dict[str, list[str]] = {"over": [], "under": []}
     for group in data["groups"]:
         gap = group["metrics"]["signed_gap"]
@@ -558,7 +598,17 @@ def _print_groups(data: "GroupsData") -> None:
         shown_p = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
         say(f"The groups {verdict} confidence − accuracy ({shown_p}).")
     if right:
-        say(f"Answering above the threshold keeps {right}, with confidence 95 % for each group.")
+        sure = f"{100 * first['threshold']['confidence']:g} %"
+        say(f"Answering above the threshold keeps {right}, with confidence {sure} for each group.")
+        never = [group for group in data["groups"] if group.get("threshold", {}).get("chosen") is None]
+        seen = [(group["name"], group.get("threshold", {}).get("observed")) for group in never]
+        kept = [f"{shown(name)} above {_above(rule)} ({rule['answered']:,} rows)" for name, rule in seen if rule]
+        if kept:
+            say(f"Without a guarantee, {right} among these rows: {', '.join(kept)}.")
+
+
+def _above(rule: dict[str, Any]) -> str:
+    return "all" if rule["coverage"] == 1 else f"{rule['threshold']:.4f}"
 
 
 GROUP_COLUMNS = ("accuracy", "signed_gap", "ece_hist", "brier", "confidence_auroc")

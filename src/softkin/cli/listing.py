@@ -5,6 +5,7 @@ import inspect
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,21 +20,31 @@ def add(parser: argparse._ActionsContainer, methods: Methods) -> None:
             print("\n".join(lines(methods())))
             parser.exit()
 
-    parser.add_argument("--list-methods", nargs=0, action=Listed, help="list all methods, a line for each, and exit")
+    parser.add_argument(
+        "--list-methods", nargs=0, action=Listed, help="list all methods with a sentence each, and exit"
+    )
 
 
 def lines(methods: Iterable[tuple[str, Any]]) -> list[str]:
-    """A line for each method, cut to the width of the terminal."""
+    """A line for each method; what is wider than the terminal goes on in the next line, indented."""
     listed = list(methods)
     indent = max(len(name) for name, _ in listed) + 2
     most = shutil.get_terminal_size((120, 24)).columns
-    made = (f"{name:{indent}}{first_line(described)}" for name, described in listed)
-    return [line if len(line) <= most else f"{line[: most - 1].rstrip()}…" for line in made]
+    return [
+        line
+        for name, described in listed
+        for line in textwrap.wrap(
+            first_line(described),
+            max(most, 2 * indent),
+            initial_indent=f"{name:{indent}}",
+            subsequent_indent=" " * indent,
+        )
+    ]
 
 
 def first_line(described: Any) -> str:
-    """The first line of an object's documentation as plain text."""
-    text = (inspect.getdoc(described) or "").partition("\n")[0]
+    """The first line of an object's documentation as plain text; a text stands for itself."""
+    text = described if isinstance(described, str) else (inspect.getdoc(described) or "").partition("\n")[0]
     return re.sub(r":math:`[^`]*`", "", text).replace("``", "").replace(" ;", ";").strip()
 
 
@@ -67,12 +78,15 @@ def _class_of(method: Any) -> Any:
 def study_methods() -> Iterable[tuple[str, Any]]:
     """All columns of a study: ways to train, distances for similarity labels, calibrators after any of them."""
     from softkin.lab.study.columns import known
-    from softkin.losses import LearnedSimilarityLoss
 
     for name, method in known().items():
         if method.training is not None:
             yield name, _class_of(method.training)
         elif method.source is not None:
-            yield name, LearnedSimilarityLoss if method.learned else method.source.function
+            about = first_line(method.source.function)
+            prior = f"As learned, with the similarity of {method.source.title.lower()} as a prior (--prior-rows)."
+            yield name, prior if method.learned else f"Labels smoothed by similarity. {about}"
+        elif method.calibrator is not None:
+            yield name, f"Calibrator. {first_line(method.calibrator)}"
         else:
-            yield name, method.calibrator or method.head
+            yield name, method.head

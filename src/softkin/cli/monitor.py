@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 SUMMARY = "watch a log of predictions: does confidence still equal accuracy?"
 DESCRIPTION = """\
-Read a log of claims and what came true, show them window by window, and test whether confidence still equals accuracy.
-The test may be looked at after every row: the chance that it ever raises an alarm while the claims are right is at most
---false-alarm. The exit code is 3 if there is an alarm, else 0.
+Read a log of predictions and outcomes, summarise it by day, week or number of rows, and test whether confidence still
+matches accuracy. You may run the test as often as you like: as long as the confidences are right, the probability that
+it ever raises an alarm is at most --false-alarm. The exit code is 3 if there is an alarm and 0 otherwise.
 
-LOG is a table with a column of confidences (`confidence`, `score` …), one of outcomes (`correct`, `outcome` …: 0 or 1)
-and optionally one of times (`date`, `time` …: 2026-03-01); or a file of predictions with labels, as for `evaluate`,
-whose claims are the winning scores. Rows count in the order of their times, else in the order of the file.
+LOG is a table with a column of confidences (`confidence`, `score` …), a column of outcomes (`correct`, `outcome` …:
+0 or 1) and, if you have them, times (`date`, `time` …: 2026-03-01). It may also be a file of predictions with labels,
+as for `evaluate`; the highest score of each row is then its confidence. Rows are taken in order of time, or in the
+order of the file if there are no times.
 
-With --state FILE, the test is continued: only rows that were appended to LOG since the last run are counted, and one
-line is appended to FILE. Put the command into a scheduler, and let it mail you on exit code 3."""
+--state FILE remembers the test between runs: only rows appended to LOG since the last run are counted, and each run
+adds a line to FILE. Run the command from a scheduler and have it notify you on exit code 3."""
 EXAMPLE = "softkin monitor examples/digits-test.npz --tolerance 10% --every 200"
 MORE_EXAMPLES = ("softkin monitor examples/churn.csv --tolerance 10%",)
 ALARM = 3
@@ -34,14 +35,22 @@ ALARM = 3
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Options, with the library's names and defaults."""
-    choices.path(command.add_argument("file", metavar="LOG", help="table of claims and outcomes, or predictions"))
-    command.add_argument("--time", metavar="NAME", help="column of the times")
-    command.add_argument("--state", type=Path, metavar="FILE", help="file that keeps the test between runs")
-    command.add_argument("--false-alarm", default="5%", help="chance of ever raising a false alarm (default: 5%%)")
-    command.add_argument(
-        "--tolerance", default="0%", help="gap between claim and probability that is no alarm (default: 0%%)"
+    choices.path(
+        command.add_argument(
+            "file", metavar="LOG", help="table of confidences and outcomes, or predictions with labels"
+        )
     )
-    command.add_argument("--every", help="a window: day, week, month, year, or a number of rows (default: up to 24)")
+    command.add_argument("--time", metavar="NAME", help="column of the times")
+    command.add_argument("--state", type=Path, metavar="FILE", help="file that remembers the test between runs")
+    command.add_argument(
+        "--false-alarm", default="5%", help="highest probability of ever raising a false alarm (default: 5%%)"
+    )
+    command.add_argument(
+        "--tolerance", default="0%", help="difference between confidence and accuracy to accept (default: 0%%)"
+    )
+    command.add_argument(
+        "--every", help="size of a window: day, week, month, year, or a number of rows (default: at most 24 windows)"
+    )
     command.add_argument("--confidence", type=percentage, default=0.95, help="level of the intervals (default: 0.95)")
     command.add_argument("--output", type=Path, metavar="FILE.json", help="also write the result to this file")
     add_common_options(command)

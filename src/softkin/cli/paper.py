@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin._core.names import counted
+from softkin._core.names import counted, require
 from softkin._io.escape import terminal
 from softkin.cli import choices, running
 from softkin.cli.printing import json_text, print_table, say
@@ -87,7 +87,7 @@ def check(arguments: argparse.Namespace) -> None:
 
     if arguments.action == "list":
         if arguments.name is not None:
-            raise ValueError(f"NAME must be left out with list, got {arguments.name}.")
+            require(arguments.name, suites.names(), "NAME")
         return
     if arguments.name is None:
         raise ValueError(f"NAME must be given with {arguments.action}: one of {', '.join(suites.names())}.")
@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> None:
     from softkin.lab import suites
 
     if arguments.action == "list":
-        _list(arguments.json)
+        _list(arguments.json, suites.names() if arguments.name is None else [arguments.name])
         return
     spec = suites.load(arguments.name, trust_model=arguments.trust_model)
     options = _options(arguments)
@@ -162,13 +162,13 @@ def _run_studies(suite: "StudySuite", arguments: argparse.Namespace, options: di
     suite.run(arguments.output, **chosen, **how)
 
 
-def _list(as_json: bool) -> None:
-    """Print every table and figure, with what each scale trains and how."""
+def _list(as_json: bool, names: list[str]) -> None:
+    """Print tables and figures, with what each scale trains and how."""
     from softkin.lab import suites
     from softkin.lab.suites.runs import recipe_in_words
 
     listed: list[dict[str, Any]] = []
-    for name in suites.names():
+    for name in names:
         spec = suites.load_paper(name)
         scales = {}
         for scale in spec.scales:

@@ -192,13 +192,21 @@ def add_report(command: Any) -> None:
     command.add_argument("--report", type=Path, metavar="PAGE.html", help="write a page of the result")
 
 
+def page_path(path: Path) -> Path:
+    """The file of a page, whose suffix may be left out."""
+    if not path.suffix:
+        return path.with_suffix(".html")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--report must end in .html, got {path}.")
+    return path
+
+
 def check_report(arguments: argparse.Namespace) -> None:
     """Refuse a page that could not be written, before any work is done."""
     page = arguments.report
     if page is None:
         return
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--report must end in .html, got {page}.")
+    page = arguments.report = page_path(page)
     beside = page.with_suffix(".json")
     if arguments.output is not None and beside.resolve() == arguments.output.resolve():
         raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")

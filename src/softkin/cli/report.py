@@ -32,6 +32,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     within(arguments.port, "--port", 0, 65535)
+    if arguments.folder.suffix == ".html" and arguments.folder.is_file():
+        arguments.folder = arguments.folder.parent  # whose list has the page
     if not arguments.folder.is_dir():
         raise ValueError(f"FOLDER must be a folder of pages, but {arguments.folder} is not a folder.")
 

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
 from softkin.cli import choices, measuring
-from softkin.cli.printing import add_report, check_report, json_text, rows_that_fit, say, shown, write_report, wrote
+from softkin.cli.arguments import in_shell
+from softkin.cli.printing import (
+    add_report,
+    check_report,
+    json_text,
+    rows_that_fit,
+    say,
+    shown,
+    signed,
+    write_report,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -228,8 +239,8 @@ def _print(result: "Audition", words: dict[str, str], left_out: dict[str, str]) 
                 "–" if len(candidate.weights) > 1 else f"{100 * candidate.wins:.0f}",
             )
         )
-    signed = [[name, *(cell.replace("-", "−") for cell in cells)] for name, *cells in rows]
-    text, dropped = rows_that_fit(HEADINGS, signed, LEFT_OUT_FIRST)
+    lines = [[name, *map(signed, cells)] for name, *cells in rows]
+    text, dropped = rows_that_fit(HEADINGS, lines, LEFT_OUT_FIRST)
     print(text)
     if dropped:
         say(f"No room for these columns: {', '.join(dropped)}; --json has all.")
@@ -243,4 +254,4 @@ def _print(result: "Audition", words: dict[str, str], left_out: dict[str, str]) 
         say(f"{shown(name)}: {shown(how)}")
     for name, why in left_out.items():
         say(f"{shown(name)} was left out: {shown(why)}")
-    say("\n" + "\n".join(result.words))
+    say("\n" + signed(in_shell("\n".join(result.words), {"--alpha"})))

@@ -1,12 +1,14 @@
 """Answer with the class, more coarsely with a kind of classes, or not at all."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from softkin._core.assumption import Assumption
 from softkin._io.files import number
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds
@@ -34,7 +36,8 @@ class Climb(Selective, name="climb", title="Climb"):
     lowers nodes, so the loss is monotone.
 
     Args:
-        tree: A tree from ``Tree.from_edges``, ``Tree.from_superclasses`` or ``Tree.from_distances``.
+        tree: A tree from ``Tree.from_edges``, ``Tree.from_superclasses`` or ``Tree.from_distances``, or a list of the
+            super-class 0 … G−1 of each class.
         error: The permitted error rate.
         confidence: Probability, over calibration sets, that the error rate among the answers stays below ``error``.
         of: "answers" bounds the errors among the answers, "rows" the expected share of all rows that are answered
@@ -62,14 +65,15 @@ class Climb(Selective, name="climb", title="Climb"):
 
     def __init__(
         self,
-        tree: Tree,
+        tree: Tree | Sequence[int],
         error: float = 0.05,
         *,
         confidence: float = 0.95,
         of: RiskOf = "answers",
         candidates: int = CANDIDATES,
     ) -> None:
-        self.tree, self.error, self.confidence, self.of, self.candidates = tree, error, confidence, of, candidates
+        made: Any = Tree.from_superclasses(tree) if isinstance(tree, list | tuple | Tensor) else tree
+        self.tree, self.error, self.confidence, self.of, self.candidates = made, error, confidence, of, candidates
         self.check_options()
 
     def check_options(self) -> None:
@@ -131,9 +135,12 @@ class Climb(Selective, name="climb", title="Climb"):
         if self.class_names_ is not None and list(self.tree.names[: self.num_classes_]) != self.class_names_:
             named = any(name != str(k) for k, name in enumerate(self.tree.names[: self.num_classes_]))
             wrong = next(k for k, name in enumerate(self.class_names_) if name != self.tree.names[k])
-            if named:
+            if sorted(self.class_names_) == sorted(self.tree.names[: self.num_classes_]):
+                self.tree = self.tree.in_order(self.class_names_)
+                warnings.warn("the classes of `tree` are matched to the labels by name.", Assumption, stacklevel=4)
+            elif named:
                 raise ValueError(
-                    f"`tree` must have the classes in the order of the labels, but class {wrong} is "
+                    f"`tree` must have the classes of the data, but class {wrong} is "
                     f"{self.tree.names[wrong]!r} in it and {self.class_names_[wrong]!r} in the data."
                 )
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin.calibrators.held_out import LARGEST, two_columns
+from softkin.calibrators.held_out import LARGEST, doubt_logits, two_columns
 
 BLOCK = 2**17  # numbers at a time: one megabyte of float64, so that the passes over a block stay in the cache
 
@@ -43,6 +43,7 @@ class Rows:
         z = checks.logits(values, least=least).cpu()
         if z.dtype == torch.float64 and z.numel() and not max(-float(z.min()), float(z.max())) <= LARGEST:
             raise ValueError(f"`logits` must lie between ±{LARGEST:g}: differences of larger ones are infinite.")
+        doubt_logits(z, stacklevel=5)
         return cls(z, False)
 
     def __len__(self) -> int:

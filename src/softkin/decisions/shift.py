@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from softkin._core import checks
+from softkin._core.assumption import Assumption
 from softkin._core.checks import Array
 from softkin.metrics import Interval
 from softkin.metrics.intervals import score_minus_share, wilson
@@ -26,6 +27,11 @@ def _priors(values: Any, name: str, num_classes: int) -> Tensor:
     if q.shape != (num_classes,):
         raise ValueError(f"`{name}` must have shape ({num_classes},), a share for each class, got {tuple(q.shape)}.")
     checks.finite(q, name)
+    total = float(q.sum())
+    if float(q.min()) >= 0 and total > 1 and (bool((q == q.round()).all()) or abs(total - 100) < 0.5):
+        what = "percent" if abs(total - 100) < 0.5 else "counts"
+        warnings.warn(f"`{name}` is read as {what}, divided by its sum {total:g}.", Assumption, stacklevel=4)
+        q = q / total
     if float(q.min()) < 0 or abs(float(q.sum()) - 1) > 1e-3:
         raise ValueError(f"`{name}` must be shares that sum to 1, got a sum of {float(q.sum()):g}.")
     return q / q.sum()

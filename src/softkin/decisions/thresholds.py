@@ -189,4 +189,4 @@ def risk_control(scores: Tensor, wrong_above: Tensor, target: float) -> float:
 
 def _digits(threshold: float) -> str:
     """The threshold with six digits, or with all digits if six would round it to 1, above which nothing is answered."""
-    return f"{threshold:.6f}" if round(threshold, 6) < 1 else repr(threshold)
+    return "any" if threshold < 0 else f"{threshold:.6f}" if round(threshold, 6) < 1 else repr(threshold)

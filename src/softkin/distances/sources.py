@@ -213,7 +213,7 @@ def _declare_pairs(name: str, p: Literal[1, 2], default_for: Need) -> None:
         device: str | torch.device | None = None,
         progress: bool | None = None,
     ) -> ClassDistances:
-        """Mean L1 or L2 distance over all pairs of inputs."""
+        """Mean distance over all pairs of inputs, in one norm."""
         values = checks.on_device(checks.as_tensor(data.values, data.kind), device)
         options: Any = {"class_names": data.class_names, "max_per_class": max_per_class, "seed": seed}
         if p == 2 and data.kind != "images":
@@ -222,6 +222,8 @@ def _declare_pairs(name: str, p: Literal[1, 2], default_for: Need) -> None:
             matrix = from_images(values, data.labels, p=p, **options, progress=progress)
         pairs = "all pairs" if max_per_class is None else f"at most {max_per_class} per class"
         return ClassDistances(matrix, f"mean L{p}, {pairs}")
+
+    mean_of_pairs.__doc__ = f"Mean L{p} distance over all pairs of inputs."
 
 
 _declare_pairs("l1", 1, "images")
@@ -380,7 +382,7 @@ def _encoder(
 
 @source("neighbours", title="NN", needs=("images", "features", "text"), aliases=("neighbors",))
 def _neighbours(data: ClassData, *, neighbours: int = 20, progress: bool | None = None) -> ClassDistances:
-    """The classes of each sample's nearest neighbours by cosine, as a nearest-neighbour classifier confuses them."""
+    """The classes of each sample's nearest neighbours, by cosine."""
     flat = checks.as_tensor(data.values, data.kind).flatten(1)
     s = from_neighbours(flat, data.labels, k=neighbours, num_classes=len(data.class_names), progress=progress)
     how = f"classes of the {neighbours} nearest neighbours by cosine"

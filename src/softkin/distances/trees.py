@@ -175,6 +175,21 @@ class Tree:
     def __repr__(self) -> str:
         return f"Tree({self.num_classes} classes, {len(self) - self.num_classes} kinds)"
 
+    def in_order(self, class_names: Sequence[str]) -> "Tree":
+        """The same tree with its classes in the order of these names, which must be its own.
+
+        Example:
+            >>> Tree.from_superclasses([0, 0, 1], class_names=["cat", "dog", "rose"]).in_order(["rose", "dog", "cat"])
+            Tree(3 classes, 2 kinds)
+        """
+        k = self.num_classes
+        place = {name: number for number, name in enumerate(self.names[:k])}
+        if len(place) < k or sorted(place) != sorted(class_names):
+            raise ValueError("`class_names` must be the names of the tree's classes, in any order.")
+        moved = [place[name] for name in class_names]
+        parents = [self.parents[old] for old in moved]
+        return Tree((*parents, *self.parents[k:]), (*class_names, *self.names[k:]), k)
+
     @property
     def root(self) -> int:
         """The root, which holds all classes."""

@@ -62,6 +62,17 @@ def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None
     )
 
 
+def zeros_as(predictions: Predictions, floor: float | None) -> tuple[float | None, str | None]:
+    """(the value that replaces probabilities of 0, a sentence about it), for fits of several calibrators.
+
+    A stated ``floor`` is returned as it is, and so is None for logits.
+    """
+    if floor is not None or not predictions.are_probabilities:
+        return floor, None
+    estimate = calibrators.floor_of(predictions.scores, predictions.known_labels)
+    return estimate.value, f"{estimate}." if estimate.zeros else None
+
+
 def best(predictions: Predictions, *, floor: float | None = None) -> BestFit:
     """The choice by five-fold cross-fitting among the calibrators that search no penalty of their own."""
     return fit_best(
@@ -115,10 +126,8 @@ def compare_methods(
     metric = order(metric)
     leaks.require_same_classes(validation, test)
     notices = [leaks.between(validation, test)]
-    if validation.are_probabilities and floor is None:
-        estimate = calibrators.floor_of(validation.scores, validation.known_labels)
-        floor = estimate.value
-        notices += [f"{validation.name}: {estimate}."] if estimate.zeros else []
+    floor, about_zeros = zeros_as(validation, floor)
+    notices += [f"{validation.name}: {about_zeros}"] if about_zeros is not None else []
     if methods is None:
         methods, left_out = list(REGISTRY), []
         if not calibrators.affordable(len(validation), validation.num_classes):

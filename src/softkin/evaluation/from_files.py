@@ -19,6 +19,7 @@ from softkin.predictions.reading import open_as
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from softkin.metrics.scopes import Claims
     from softkin.metrics.statistics import Statistic
 
 ROWS = 50_000  # more rows are not kept: resampling them would take longer than reading them
@@ -43,6 +44,8 @@ class Evaluated:
     labels: "Tensor | None" = None
     ids_digest: str | None = None
     """A digest of the sample ids in their order, if there were too many rows to keep the ids"""
+    claims: "Claims | None" = None
+    """(N, L) of several labels per sample"""
 
 
 def evaluate_file(
@@ -56,6 +59,8 @@ def evaluate_file(
     kde_interval: bool = False,
     multi_label: bool = False,
     ignore_index: int | None = None,
+    risk: float = groups.RISK,
+    certainty: float = groups.CERTAINTY,
     **options: Any,
 ) -> Evaluated:
     """Read a file, or several as one set, and measure it, in one pass and in bounded memory.
@@ -74,6 +79,8 @@ def evaluate_file(
         kde_interval: Also compute the interval of the KDE ECE of the output, as for ``evaluate``.
         multi_label: Whether the file, an .npz, holds (N, L) zeros and ones as labels, each a yes or no of its own.
         ignore_index: The label of pixels to leave out, of an .npz with (N, K, …) scores.
+        risk: The error rate that the threshold of each group of rows keeps.
+        certainty: The confidence of that guarantee.
         options: Options of ``predictions.Reading`` (``kind``, ``labels``, ``label_column`` …) and of ``evaluate``.
     """
     checks.count(jobs, "jobs")
@@ -86,7 +93,8 @@ def evaluate_file(
         title = name or Path(path).name
         every = claims.pool("prediction")
         data = many_labels.evaluated(claims, label_names, title, chosen)
-        return Evaluated(title, data, None, {}, (every.scores, every.is_hit.reshape(-1) > 0.5))
+        answers = every.scores, every.is_hit.reshape(-1) > 0.5
+        return Evaluated(title, data, None, {}, answers, claims=claims)
     if pixels.holds(path):
         title = name or Path(path).name
         data = pixels.evaluated(path, reading, chosen, title, ignore_index)
@@ -125,7 +133,7 @@ def evaluate_file(
     answers = pool.scores, pool.is_hit[:, 0] > 0.5
     data = in_memory.evaluated(predictions, chosen)
     if predictions.groups is not None:
-        data["groups"] = groups.evaluated(predictions, reading.group or "group", chosen)
+        data["groups"] = groups.evaluated(predictions, reading.group or "group", chosen, risk=risk, certainty=certainty)
     return Evaluated(title, data, predictions, files[0].notes, answers)
 
 

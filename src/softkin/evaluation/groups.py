@@ -24,6 +24,7 @@ from softkin.predictions import Predictions
 
 MOST = 500  # groups; more are names of rows
 RISK = 0.1  # the error rate that the threshold of each group keeps
+CERTAINTY = 0.95  # with which it does
 ONE_ERROR = 0.6826894921370859  # the level of an interval of one standard error to either side
 
 
@@ -36,6 +37,7 @@ def evaluate_groups(
     resamples: int = 1000,
     seed: int = 0,
     risk: float = RISK,
+    certainty: float = CERTAINTY,
 ) -> GroupsData:
     """Every metric of every group of rows, the worst group of each metric, and whether groups differ.
 
@@ -47,6 +49,7 @@ def evaluate_groups(
         resamples: The number of resamples for an interval, at least; many groups take more.
         seed: The seed of the resampling.
         risk: The error rate that the threshold on each group's confidence keeps.
+        certainty: The confidence of that guarantee, for each group.
 
     Returns:
         Plain data: ``groups``, each with ``metrics`` as from ``evaluate`` and a ``threshold``; ``worst``, the group
@@ -63,10 +66,13 @@ def evaluate_groups(
         predictions = replace(predictions, groups=list(groups))
     if predictions.groups is None:
         raise ValueError("`groups` must name the group of each row, and the predictions have none.")
-    return evaluated(predictions, "group", Settings(n_bins, confidence, resamples, seed), risk=risk)
+    settings = Settings(n_bins, confidence, resamples, seed)
+    return evaluated(predictions, "group", settings, risk=risk, certainty=certainty)
 
 
-def evaluated(predictions: Predictions, column: str, settings: Settings, *, risk: float = RISK) -> GroupsData:
+def evaluated(
+    predictions: Predictions, column: str, settings: Settings, *, risk: float = RISK, certainty: float = CERTAINTY
+) -> GroupsData:
     """Every metric of every group of rows, with simultaneous intervals.
 
     Args:
@@ -74,6 +80,7 @@ def evaluated(predictions: Predictions, column: str, settings: Settings, *, risk
         column: The name of the groups' column, for the result.
         settings: The options; ``confidence`` is the level of all intervals of a metric together.
         risk: The error rate that the threshold of each group keeps.
+        certainty: The confidence of that guarantee, for each group.
     """
     assert predictions.groups is not None
     names = sorted(set(predictions.groups), key=_in_order)
@@ -94,14 +101,16 @@ def evaluated(predictions: Predictions, column: str, settings: Settings, *, risk
     return {
         "column": column,
         "level": settings.level,
-        "groups": [_described(name, part, own, risk) for name, part, own in zip(names, parts, measured, strict=True)],
+        "groups": [
+            _described(name, part, own, risk, certainty) for name, part, own in zip(names, parts, measured, strict=True)
+        ],
         "worst": {key: names[place] for key, place in _worst(measured).items()},
         "differ": differences(made),
         "curves_differ": curves_differ(parts),
     }
 
 
-def of_labels(claims: Claims, names: Sequence[str], settings: Settings, *, risk: float = RISK) -> GroupsData:
+def of_labels(claims: Claims, names: Sequence[str], settings: Settings) -> GroupsData:
     """Every metric of every label of several per sample, with simultaneous intervals.
 
     The labels of a sample depend on each other, so there is no test whether they differ.
@@ -117,7 +126,9 @@ def of_labels(claims: Claims, names: Sequence[str], settings: Settings, *, risk:
     return {
         "column": "label",
         "level": settings.level,
-        "groups": [_described(name, part, own, risk) for name, part, own in zip(names, parts, measured, strict=True)],
+        "groups": [
+            _described(name, part, own, RISK, CERTAINTY) for name, part, own in zip(names, parts, measured, strict=True)
+        ],
         "worst": {key: names[place] for key, place in _worst(measured).items()},
         "differ": {},
         "curves_differ": None,
@@ -138,7 +149,7 @@ def _simultaneous(settings: Settings, count: int) -> Settings:
     return replace(settings, confidence=1 - tail, resamples=max(settings.resamples, math.ceil(4 / tail)))
 
 
-def _described(name: str, claims: Claims, measured: Mapping[str, Measured], risk: float) -> GroupData:
+def _described(name: str, claims: Claims, measured: Mapping[str, Measured], risk: float, certainty: float) -> GroupData:
     data: GroupData = {
         "name": name,
         "num_samples": claims.num_samples,
@@ -146,11 +157,13 @@ def _described(name: str, claims: Claims, measured: Mapping[str, Measured], risk
     }
     if claims.weights is None and (claims.are_pairs or (claims.exclusive and not claims.are_soft)):
         pool = claims.pool("prediction")
-        selection = select(pool.scores, pool.is_hit[:, 0] > 0, risk=risk)
+        selection = select(pool.scores, pool.is_hit[:, 0] > 0, risk=risk, confidence=certainty)
+        seen = [candidate for candidate in selection.candidates if candidate.risk <= risk]
         data["threshold"] = {
             "risk": risk,
             "confidence": selection.confidence,
             "chosen": None if selection.chosen is None else vars(selection.chosen).copy(),
+            "observed": vars(seen[-1]).copy() if seen else None,
             "text": str(selection),
         }
     return data

@@ -24,6 +24,9 @@ from softkin.metrics.scopes import Claims
 from softkin.predictions import Predictions
 
 Kind = Literal["max", "min", "within"]
+Mark = Literal["kept", "open", "broken"]
+MARKS: dict[Mark, str] = {"kept": "✓", "open": "?", "broken": "✗"}
+"""✓ the value lies within its limit, ? beyond it but the interval does not, ✗ broken"""
 SHORT = {"gap": "signed_gap", "ece": "ece_hist"}
 """What people call a metric besides its own names"""
 
@@ -39,6 +42,7 @@ class LimitData(TypedDict, total=False):
     low: Plain
     high: Plain
     kept: bool
+    mark: "Mark"
     text: str
 
 
@@ -78,12 +82,20 @@ class Outcome:
     measured: Measured
     kept: bool
 
+    @property
+    def mark(self) -> Mark:
+        """Kept; broken; or open, if the value lies beyond the limit and chance may be the reason."""
+        if not self.kept:
+            return "broken"
+        alone = replace(self.measured, low=None, high=None)
+        return "open" if self.limit.broken(alone) else "kept"
+
     def __str__(self) -> str:
         one, metric = self.measured, self.limit.metric
         ends = "" if one.low is None or one.high is None else f" ({_ends(one.low, one.high, metric)})"
         note = f"; {one.absent}" if one.absent else "" if ends else "; it has no interval, so the value alone decides"
         value = "undefined" if math.isnan(one.value) else _shown(one.value, metric)
-        return f"{'✓' if self.kept else '✗'} {metric.title}: {value}{ends}, must be {self.limit.words}{note}"
+        return f"{MARKS[self.mark]} {metric.title}: {value}{ends}, must be {self.limit.words}{note}"
 
     def to_dict(self) -> LimitData:
         """Plain data."""
@@ -99,6 +111,7 @@ class Outcome:
             "value": number(one.value),
             **ends,
             "kept": self.kept,
+            "mark": self.mark,
             "text": str(self),
         }
 
@@ -313,7 +326,7 @@ def _row(outcome: Outcome) -> list[object]:
     known = one.low is not None and one.high is not None
     picture = notebooks.whisker(one.value, one.low, one.high) if known else ""  # type: ignore[arg-type]
     ends = _ends(one.low, one.high, metric) if known else ""  # type: ignore[arg-type]
-    return ["✓" if outcome.kept else "✗", metric.title, _shown(one.value, metric), picture, ends, outcome.limit.words]
+    return [MARKS[outcome.mark], metric.title, _shown(one.value, metric), picture, ends, outcome.limit.words]
 
 
 def _shown(value: float, metric: Metric) -> str:

@@ -123,7 +123,8 @@ class GroupData(TypedDict):
     metrics: dict[str, MeasuredData]
     """With simultaneous intervals: all of them hold the truth together at the level of the evaluation"""
     threshold: NotRequired[dict[str, Any]]
-    """The threshold on the confidence that keeps an error rate among the answers, and its guarantee"""
+    """The threshold on the confidence that keeps an error rate among the answers, with its guarantee; ``observed`` is
+    the most lenient one that keeps it among these rows, without a guarantee"""
 
 
 class GroupsData(TypedDict):

@@ -81,7 +81,8 @@ def what_a_gap_implies(gap: float, deviation: float) -> str:
         return f"perhaps {sign}-confident ({width}): too few seeds or rows to tell"
     if abs(gap) <= 2 * deviation:
         return (
-            f"as confident as it is right (gap {100 * gap:+.1f} points, within chance): smoothing has nothing to repair"
+            f"as confident as it is right (gap {100 * gap:+.1f} points, no more than sampling noise explains): "
+            "smoothing has nothing to repair"
         )
     if gap < 0:
         worse = "smoothing will make it worse (alpha='auto' goes to 0), a temperature repairs it"

@@ -131,6 +131,7 @@ def squares(p: Tensor, y: Tensor) -> Tensor:
     percent=False,
     shown=["evaluate", "compare", "select", "record", "card"],
     about="0 is best, 2 is worst",
+    at_most=2.0,
 )
 def brier(
     claims: Claims,

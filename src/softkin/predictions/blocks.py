@@ -254,6 +254,8 @@ class LabelNumbers:
             if k is not None and not self.was_said:
                 self.was_said = True
                 inference.say([f"{self.name}: labels are read in any spelling; {text!r} is {list(self.place)[k]!r}."])
+        if k is None and not text.strip():
+            raise SoftkinError(f"{self.name}, row {row}: the label is empty; leave rows without a label out.")
         if k is None:
             known = f"one of the classes {', '.join(list(self.place)[:5])} …" if self.place else "a number"
             known = f"a number or {known}" if self.place and not self.whole else known

@@ -22,8 +22,10 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "other sums are logits, log-probabilities among them; numbers from 0 to 1 with other sums are asked about",
      "`--logits`, `--probs`"),
     ("labels under a name that is not in the list below",
-     "a column of texts that are names of columns is the labels; so is the only column of two values such as 0 and 1 "
-     "beside a single score", "`--label-column NAME`"),
+     "a column of texts that are names of columns is the labels (words such as true, actual, final, or predicted, "
+     "guess, decide between several); so is the only column of two values such as 0 and 1 beside a single score, and "
+     "the only one of class numbers or as many words as scores that is the class with the highest score more often "
+     "than by chance, but not always", "`--label-column NAME`"),
     ("columns beside the classes: ids, ages, predictions, folds, texts",
      "those that labels, a word (`prob_cat`, `cat_prob`, `P(cat)`, `p0` …) or sums show to be classes are read; the "
      "others "
@@ -45,6 +47,14 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "by name", ""),
     ("the texts of the samples under a name that is not in the list below", "left out and named",
      "`--text-column NAME`; texts stay with their samples"),
+    ("lists or numbers by name printed into the cells of a CSV, as `pandas` writes `[0.1, 0.9]`", "read; refused where "
+     "the printing left some out (`...`)", ""),
+    ("a label, a prediction and one score", "the score is the prediction's confidence if there are more than two "
+     "classes, or two and it is never below 0.5; otherwise that of the class that is predicted where it is above 0.5",
+     "`--positive-class NAME`"),
+    ("numbers beside the one score of a binary model: amounts, ages, features", "left out and named, if labels are of "
+     "two kinds and one column alone is from 0 to 1 or called a score", "`--class-columns NAME`"),
+    ("one score in percent", "divided by 100, if it goes above 30", "`--logits`"),
     ("one score for each sample of a binary model",
      "the score is of the class that its name says (`prob_spam`), or of the positive label of a pair in the list "
      "below; "
@@ -57,6 +67,9 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
     ("a pickle (`.pkl`, `.joblib`)", "never read, because reading one runs the code in it", ""),
 )  # fmt: skip
 """(what a file may be like, what is done, the option that overrules it): the table of docs/files.md"""
+PERCENT = (
+    30.0  # numbers from 0 to more than this, and at most 100, are percent: no log-odds are so sure and never negative
+)
 TOLERANCE = 1e-3  # for the sum of a row, as in ``checks.probabilities``; half precision is allowed ten times as much
 
 
@@ -95,6 +108,8 @@ def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]
             return "probs", False, f"{name}: {what} are read as probabilities, being from 0 to 1 (--logits overrules)."
         if low < 0:
             return "logits", False, f"{name}: {what} are read as log-odds, since some are negative."
+        if are_percent(v):
+            return "probs", True, f"{name}: {what} are read as percent, going up to {high:g} (--logits overrules)."
         raise unknown_kind(name, what)
     if sums_to_one(v):
         return "probs", False, f"{name}: {what} are read as probabilities, since rows sum to 1 (--logits overrules)."
@@ -110,6 +125,12 @@ def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]
         reason = f"since rows sum to anything from {float(sums.min()):.3g} to {float(sums.max()):.3g}"
         return "logits", False, f"{name}: {what} are read as logits, {reason} (--probs --renormalise overrules)."
     raise unknown_kind(name, what)
+
+
+def are_percent(scores: Tensor) -> bool:
+    """Whether single scores are percent."""
+    low, high = (float(end) for end in torch.aminmax(scores))
+    return low >= 0 and PERCENT < high <= 100
 
 
 def sums_to_one(values: Tensor) -> bool:

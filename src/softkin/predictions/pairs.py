@@ -60,7 +60,9 @@ def found(
         return None
     outcome = roles.find(columns, "outcome")
     score = roles.find(columns, "confidence") or (_score(columns) if outcome is not None else None)
-    if score is None or any(roles.class_of(column) for column in columns):
+    if score is None:
+        return _answered(columns, head)
+    if any(roles.class_of(column) for column in columns):
         return None
     overrules = "(--positive-class 1 reads it as the score of class 1 instead)"
     if outcome is not None and _are_outcomes(head([outcome])[outcome]):
@@ -80,6 +82,25 @@ def found(
             why=f"`{score}` is read as the confidence of pairs, `{label}` as whether it was right {overrules}",
         )
     return None
+
+
+def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[str, Sequence[Any]]]) -> Parts | None:
+    """A label, an answer and one score that is the answer's: of more than two classes, or never below half."""
+    score, label = _score(columns), roles.find(columns, "label")
+    others = [column for column in columns if column != label]
+    answer = roles.find(others, "prediction") or roles.find(others, "label")  # pipelines call their answer `label`
+    if score is None or answer is None or label is None or any(roles.class_of(column) for column in columns):
+        return None
+    cells = head([score, answer, label])
+    numbers = [_number(cell) for cell in cells[score]]
+    answers, labels = ({roles.spelling(cell) for cell in cells[part] if cell is not None} for part in (answer, label))
+    if not answers & labels or any(number is None or not 0 <= number <= 1 for number in numbers):
+        return None
+    least = min((number for number in numbers if number is not None), default=0.0)
+    if len(answers | labels) < 3 and (least < 0.5 or len(answers) < 2):
+        return None
+    why = f"`{score}` is read as the confidence of pairs, which are right where `{answer}` is `{label}`"
+    return Parts(score, label, answer, f"{why} (--positive-class reads it as the score of one class instead)")
 
 
 def _stated(columns: Sequence[str], name: str, reading: Reading) -> Parts:

@@ -7,7 +7,7 @@ does not state is inferred where it is obvious (``inference``).
 import re
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,8 +116,9 @@ def from_dataframe(frame: Any, labels: Any = None, **options: Any) -> Prediction
 
 
 def _of_known_kind(source: PredictionFile) -> PredictionFile:
-    """The file with the kind of scores that its first rows show, unless it is known."""
-    if source.kind is not None:
+    """The file with the kind of scores that its first rows show, unless it is known; percent become shares."""
+    is_single = source.num_classes == 1
+    if source.kind is not None and not (is_single and source.kind == "probs"):
         return source
     with files.reading(source.name, "predictions"):
         first = next(source.blocks_of(FIRST), None)
@@ -129,8 +130,21 @@ def _of_known_kind(source: PredictionFile) -> PredictionFile:
         if source.columns_named and len(names) > 1
         else "its numbers"
     )
+    if source.kind is not None and not inference.are_percent(first.values):
+        return source
     kind, divide, why = inference.kind_of(first.values, source.name, what)
+    if divide and is_single:
+        shares = _divided_by_100(source)
+        return replace(source, kind=kind, blocks_of=shares, assumed=(*source.assumed, why))
     return replace(source, kind=kind, renormalise=source.renormalise or divide, assumed=(*source.assumed, why))
+
+
+def _divided_by_100(source: PredictionFile) -> Callable[[int], Iterator[Block]]:
+    def blocks(rows: int) -> Iterator[Block]:
+        for block in source.blocks_of(rows):
+            yield replace(block, values=block.values.double() / 100)
+
+    return blocks
 
 
 def _of_classes(source: PredictionFile, reading: Reading) -> PredictionFile:

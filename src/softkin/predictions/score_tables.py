@@ -1,5 +1,6 @@
 """Predictions in tables: a column of lists, one column per class, or the single score of a binary model."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -25,6 +26,7 @@ NO_CLASSES: tuple[Role, ...] = (
 )  # fmt: skip
 """Roles of columns that often stand beside the scores; such a column is a class only if labels or sums show it"""
 FEW = 5  # rows: so few may sum to 1 by chance
+LEAST = 20  # rows that show whether labels agree with scores
 MANY = 2000  # columns: in more, no run of columns that sum to 1 is searched for
 FAR = 10  # times as large as the numbers of known classes: a column of such numbers is no class
 
@@ -117,12 +119,50 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
     classes = {roles.spelling((roles.class_of(column) or ("", column))[1]) for column in columns}
     texts = [column for column in columns if table.columns[column] == "text"]
     head = table.head(texts) if texts else {}
-    for column in [called, *texts] if called is not None else texts:
+    found = []
+    for column in texts:
         values = {roles.spelling(cell) for cell in head[column] if isinstance(cell, str)}
         if values and values <= classes - {roles.spelling(column)}:
-            said = f"{table.name}: `{column}` is read as the labels, since it holds names of columns."
-            return column, [] if column == called else [said]
-    return called, []
+            found.append(column)
+    if called in found or not found:
+        return called, []
+    column = _the_true_one(table, found)
+    return column, [f"{table.name}: `{column}` is read as the labels, since it holds names of columns."]
+
+
+def _the_true_one(table: Table, columns: Sequence[str]) -> str:
+    """The column that holds the truth, of several whose cells are names of classes: predictions, readers' opinions.
+
+    One that names the class of the highest score in every row is taken for predictions.
+    """
+    name = table.name
+    rest = [c for c in columns if roles.leaning(c) != "prediction" and not _has_role(c, "prediction")] or columns
+    true = [column for column in rest if roles.leaning(column) == "label"] or rest
+    if len(true) > 1:
+        winning = _winners(table)
+        true = [column for column in true if not winning or _spelled(table, column) != winning] or true
+    if len(true) == 1:
+        return true[0]
+    options = " or ".join(f'--label-column "{column}"' for column in true[:3])
+    raise SoftkinError(
+        f"{name} has {len(true)} columns that hold names of classes; say which are the labels: {options}."
+    )
+
+
+def _spelled(table: Table, column: str) -> list[str]:
+    return [roles.spelling(cell) for cell in table.head([column])[column]]
+
+
+def _winners(table: Table) -> list[str]:
+    """The name of the class with the highest score in each of the first rows, if some column of texts names classes."""
+    numbers = [column for column, kind in table.columns.items() if kind == "number"]
+    called = {column: roles.spelling((roles.class_of(column) or ("", column))[1]) for column in numbers}
+    texts = {form for column, kind in table.columns.items() if kind == "text" for form in _spelled(table, column)}
+    scores = [column for column in numbers if called[column] in texts]
+    values = _matrix(table.head(scores), scores) if len(scores) > 1 else torch.empty(0, 0)
+    if len(values) < LEAST or not bool(torch.isfinite(values).all()):
+        return []
+    return [called[scores[place]] for place in values.argmax(dim=1).tolist()]
 
 
 def _label_by_its_cells(table: Table, columns: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -248,35 +288,146 @@ def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Re
         scores = [column for column in numbers if not (_is_whole(head[column]) and counts_rows(head[column]))]
         return Columns(scores, None, kind_by_name(name, reading))
     prefixed = _narrowed(table, _prefixed(columns, beside, reading.kind, name), beside)
+    answers = _answers(table, columns, numbers, head, beside)
     if len(prefixed) > 1 and _is_clear(table, prefixed, columns, beside):
+        _refuse_several_models(table, prefixed, head, beside, answers)
         word = next(iter(prefixed.values()))[0]
         said = roles.kind_of_word(word)
         if reading.kind is not None and said not in (None, reading.kind):
             raise SoftkinError(
                 f"{name} is said to hold {reading.kind} (--{reading.kind}), but its columns' names say {said}."
             )
-        return Columns(list(prefixed), [known for _, known in prefixed.values()], said or reading.kind)
-    answers = _answers(table, columns, numbers, head, beside)
-    classes = _classes(table, [column for column in numbers if column not in answers], head, beside)
+        called = [known for _, known in prefixed.values()]
+        return _with_labels(table, columns, Columns(list(prefixed), called, said or reading.kind), beside, reading)
+    candidates = [column for column in numbers if column not in answers]
+    if _is_binary(table, candidates, head, beside, answers):
+        return _one_score(table, columns, numbers, head, beside, reading)
+    classes = _classes(table, candidates, head, beside)
     if len(classes) < 2:
         return _one_score(table, columns, numbers, head, beside, reading)
-    return Columns(classes, classes, kind_by_name(name, reading), assumed=_left_out(table, columns, classes, beside))
+    return _with_labels(table, columns, Columns(classes, classes, kind_by_name(name, reading)), beside, reading)
+
+
+def _refuse_several_models(
+    table: Table, prefixed: Mapping[str, Any], head: Mapping[str, Sequence[Any]], beside: Beside, answers: Sequence[str]
+) -> None:
+    """Refuse columns such as ``v2_prob`` and ``v3_prob`` that are scores of the same class by several models."""
+    if not all(column in head and _are_fractions(head[column]) for column in prefixed):
+        return
+    values = _matrix(head, list(prefixed))
+    known = {roles.spelling(class_name) for _, class_name in prefixed.values()}
+    if len(values) < FEW or float((values.sum(dim=1) - 1).abs().max()) <= checks.MOST_ROUNDING:
+        return
+    labels = _forms(table, beside.labels or (answers[0] if len(answers) == 1 else None))
+    if len(labels) == 2 and not labels & known and not all(name.isdigit() for name in known):
+        options = " or ".join(f"--class-columns {column}" for column in list(prefixed)[:3])
+        raise SoftkinError(
+            f"{table.name} has labels of two kinds and {len(prefixed)} scores that do not sum to 1, as several models "
+            f"have; take one with {options}."
+        )
+
+
+def _forms(table: Table, column: str | None) -> set[str]:
+    """The different cells of a column's first rows, in their plain form."""
+    return set() if column is None else {plain(cell) for cell in table.head([column])[column] if cell is not None}
+
+
+def _is_binary(
+    table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[Any]], beside: Beside, answers: Sequence[str]
+) -> bool:
+    """Whether one column alone can be the score of a binary model, and the other numbers are features.
+
+    Labels are then of two kinds, the score is from 0 to 1, and no columns sum to 1 or are called as the labels are.
+    """
+    scores = _scores(numbers, head, set())
+    if len(scores) != 1 or not _are_fractions(head[scores[0]]):
+        return False
+    is_called = roles.role_of(scores[0]) == "score" or roles.class_of(scores[0]) is not None
+    if (len(head[scores[0]]) < LEAST and not is_called) or _summing(table, numbers, head, beside)[0]:
+        return False
+    if len(_named_by_labels(table, numbers, beside, whole=False)[0]) > 1:
+        return False
+    return bool(answers) if beside.labels is None else len(_forms(table, beside.labels)) == 2
+
+
+def _with_labels(table: Table, columns: Sequence[str], found: Columns, beside: Beside, reading: Reading) -> Columns:
+    """The columns of scores, with labels that agree with them if no column was named, and what is left out."""
+    why: list[str] = []
+    if beside.labels is None and reading.labels is None:
+        labels, why = _agreeing(table, columns, found, beside)
+        found, beside = replace(found, labels=labels), replace(beside, labels=labels)
+    return replace(found, assumed=[*found.assumed, *why, *_left_out(table, columns, found.scores, beside)])
+
+
+def _agreeing(table: Table, columns: Sequence[str], found: Columns, beside: Beside) -> tuple[str | None, list[str]]:
+    """The only column of class numbers or names that agrees with the highest scores more than by chance.
+
+    One that agrees in every row may hold predictions, so it is not taken.
+    """
+    values = _matrix(table.head(found.scores), found.scores)
+    if len(values) < LEAST or not bool(torch.isfinite(values).all()):
+        return None, []
+    winning = values.argmax(dim=1).tolist()
+    passed = {}
+    for column in columns:
+        usable = table.columns[column] in ("number", "text") and column not in found.scores and column not in beside
+        if not usable or _has_role(column, *(set(NO_CLASSES) - {"label"})) or roles.leaning(column) == "prediction":
+            continue
+        numbers = _as_numbers(table.head([column])[column], found.class_names, len(found.scores))
+        same = sum(a == b for a, b in zip(numbers, winning, strict=False))
+        if len(numbers) == len(winning) and same < len(winning) and same > _by_chance(numbers, winning):
+            passed[column] = same
+    if len(passed) != 1:
+        return None, []
+    column, same = passed.popitem()
+    return column, [
+        f"{table.name}: `{column}` is read as the labels, since it is the class with the highest score in {same} of "
+        f"the first {len(winning)} rows (--label-column overrules)."
+    ]
+
+
+def _as_numbers(cells: Sequence[Any], names: Sequence[str] | None, num_classes: int) -> list[int]:
+    """Cells as the classes that they would be as labels; empty if they cannot be."""
+    forms = [plain(cell) for cell in cells if cell is not None]
+    kinds = set(forms)
+    are_numbered = names is None or all(name.isdigit() for name in names)
+    if all(form.isdigit() for form in forms):
+        place = {name: k for k, name in enumerate(names or ())} if are_numbered else {}
+        if not kinds <= set(place):
+            first = int(not kinds & {"0"} and str(num_classes) in kinds)
+            place = {str(k + first): k for k in range(num_classes)}
+    else:
+        place = {form: k for k, form in enumerate(sorted(kinds))} if are_numbered and len(kinds) == num_classes else {}
+    return [place[form] for form in forms] if len(kinds) > 1 and kinds <= set(place) else []
+
+
+def _by_chance(first: Sequence[int], second: Sequence[int]) -> float:
+    """The largest number of rows in which two unrelated columns would agree: three standard deviations."""
+    n = len(first)
+    share = sum(first.count(k) * second.count(k) for k in set(first)) / n**2
+    return n * share + 3 * math.sqrt(n * share * (1 - share))
 
 
 def _answers(
     table: Table, columns: Sequence[str], numbers: Sequence[str], head: Mapping[str, Sequence[Any]], beside: Beside
 ) -> list[str]:
-    """The columns that may be the labels of a binary model: of 0 and 1, or of yes and no; none if labels are known."""
+    """The columns that may be the labels of a binary model; none if labels are known.
+
+    They are of 0 and 1, of yes and no, or of two words, one of which a score is called after: ``prob_bad``.
+    """
     if beside.labels is not None or sums_to_one(_matrix(head, numbers)):
         return []
     texts = [column for column in columns if table.columns[column] == "text" and column not in beside]
     cells = {**{column: head[column] for column in numbers}, **(table.head(texts) if texts else {})}
     kinds = {column: {plain(cell) for cell in cells[column] if cell is not None} for column in cells}
-    return [
+    named = {roles.spelling(parts[1]) for column in numbers if (parts := roles.class_of(column))}
+    found = [
         column
         for column, forms in kinds.items()
-        if any(forms == set(pair) for pair in PAIRS) and not _has_role(column, *(set(NO_CLASSES) - {"label"}))
+        if not _has_role(column, *(set(NO_CLASSES) - {"label"}))
+        and (any(forms == set(pair) for pair in PAIRS) or (len(forms) == 2 and len(forms & named) == 1))
     ]
+    return [column for column in found if roles.leaning(column) != "prediction"] or found
 
 
 def _has_role(column: str, *wanted: Role) -> bool:
@@ -346,23 +497,58 @@ def _classes(table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[A
     Raises:
         SoftkinError: Some columns look unlike the others, and nothing shows whether they are classes.
     """
-    if sums_to_one(_matrix(head, numbers)):
-        return list(numbers)
-    suspects = [column for column in numbers if _has_role(column, *NO_CLASSES)]
-    named, is_complete = _named_by_labels(table, numbers, beside, whole=bool(suspects))
-    usual = [column for column in numbers if column not in suspects or column in named]
-    odd = [c for c in usual if c not in named and _is_odd(head[c], [head[k] for k in named], [head[k] for k in usual])]
-    odd = [] if len(odd) == len(usual) else odd
-    rest = [column for column in usual if column not in odd]
-    for candidates in (usual, rest, named if is_complete else [], _run_of_one(head, rest)):
-        if len(candidates) > 1 and sums_to_one(_matrix(head, candidates)):
-            return candidates
+    classes, rest, odd, is_complete = _summing(table, numbers, head, beside)
+    if classes:
+        return classes
     if odd and not is_complete and len(rest) > 1:
         raise SoftkinError(
             f"{table.name} has columns that may be no classes, {shown(odd)}, beside {shown(rest)}; name the columns of "
             f"classes with --class-columns, or leave these out with --ignore-columns {','.join(odd[:3])}."
         )
     return rest
+
+
+def _summing(
+    table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[Any]], beside: Beside
+) -> tuple[list[str], list[str], list[str], bool]:
+    """(columns whose rows sum to 1, those that can be classes, those that look unlike them, whether labels name all).
+
+    The first is empty if no columns do.
+    """
+    if sums_to_one(_matrix(head, numbers)):
+        return list(numbers), list(numbers), [], False
+    suspects = [column for column in numbers if _has_role(column, *NO_CLASSES)]
+    named, is_complete = _named_by_labels(table, numbers, beside, whole=bool(suspects))
+    usual = [column for column in numbers if column not in suspects or column in named]
+    odd = [
+        c
+        for c in usual
+        if c not in named and _is_odd(head[c], [head[k] for k in named or usual if k != c], [head[k] for k in usual])
+    ]
+    odd = [] if len(odd) == len(usual) else odd
+    if not odd and not named and _highest(table, beside) + 2 == len(usual):
+        odd = _always_first(head, usual)
+    rest = [column for column in usual if column not in odd]
+    is_complete = is_complete or (bool(odd) and _highest(table, beside) + 1 == len(rest))
+    for candidates in (usual, rest, named if is_complete else [], _run_of_one(head, rest)):
+        if len(candidates) > 1 and sums_to_one(_matrix(head, candidates)):
+            return candidates, rest, odd, is_complete
+    return [], rest, odd, is_complete
+
+
+def _always_first(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> list[str]:
+    """The column whose number is the largest in every row, as that of an age is beside scores."""
+    values = _matrix(head, columns)
+    if len(values) < LEAST or len(columns) < 3 or not bool(torch.isfinite(values).all()):
+        return []
+    first = values.argmax(dim=1)
+    return [columns[int(first[0])]] if bool((first == first[0]).all()) else []
+
+
+def _highest(table: Table, beside: Beside) -> int:
+    """The highest number among the first labels; −1 if they are no numbers."""
+    forms = _forms(table, beside.labels)
+    return max(map(int, forms)) if forms and all(form.isdigit() for form in forms) else -1
 
 
 def _run_of_one(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> list[str]:
@@ -401,7 +587,7 @@ def _is_odd(cells: Sequence[Any], known: Sequence[Sequence[Any]], others: Sequen
     """Whether numbers look unlike scores.
 
     They do if all are whole, and beyond 0 and 1 or beside columns of fractions; or if they are far larger than those of
-    known classes.
+    known classes, or of the other columns where no class is known.
     """
     there = [abs(float(cell)) for cell in cells if cell is not None]
     if not there:
@@ -419,10 +605,8 @@ def _left_out(table: Table, columns: Sequence[str], classes: Sequence[str], besi
     if not left:
         return []
     labels = "" if beside.labels else "; a column of labels is named by --label-column"
-    return [
-        f"{table.name}: {len(classes)} columns are read as classes, {shown(classes)}; left out: {shown(left, 10)} "
-        f"(--class-columns overrules{labels})."
-    ]
+    read = f"{len(classes)} columns are read as classes, {shown(classes)}; " if len(classes) > 1 else ""
+    return [f"{table.name}: {read}left out: {shown(left, 10)} (--class-columns overrules{labels})."]
 
 
 # One score for each sample of a binary model
@@ -440,6 +624,12 @@ def _one_score(
     name = table.name
     answers = _answers(table, columns, numbers, head, beside)
     scores = _scores(numbers, head, set(answers))
+    if len(scores) == 1 and answers:
+        rising = [answer for answer in answers if _rises(table, answer, head[scores[0]])]
+        if len(rising) == 1:
+            answers = rising
+        elif len(answers) == 1:
+            answers += _of_two_words(table, columns, answers[0])
     labels = beside.labels or (answers[0] if len(answers) == 1 else None)
     if len(scores) != 1 or (len(answers) > 1 and labels is None):
         raise _not_one(table, columns, scores, answers, reading)
@@ -454,7 +644,53 @@ def _one_score(
     why = []
     if labels is not None and beside.labels is None:
         why.append(f"{name}: `{labels}` is read as the labels, since it holds two values (--label-column overrules).")
-    return Columns([column], [known], kind, known if word or labels else None, labels, why)
+    taken = replace(beside, labels=labels)
+    positive = known if word or labels else None
+    if labels is not None and plain(known) not in _forms(table, labels):
+        positive = _answered(table, columns, head[column], labels) or positive
+    return Columns([column], [known], kind, positive, labels, [*why, *_left_out(table, columns, [column], taken)])
+
+
+def _of_two_words(table: Table, columns: Sequence[str], besides: str) -> list[str]:
+    """The other columns of two texts, which may as well be labels."""
+    texts = [column for column in columns if table.columns[column] == "text" and column != besides]
+    return [
+        column
+        for column in texts
+        if len(_forms(table, column)) == 2
+        and roles.leaning(column) != "prediction"
+        and not _has_role(column, *(set(NO_CLASSES) - {"label"}))
+    ]
+
+
+def _rises(table: Table, labels: str, scores: Sequence[Any]) -> bool:
+    """Whether scores differ between the two kinds of labels by three standard errors: whether they are about them."""
+    cells = table.head([labels])[labels]
+    by_kind: dict[str, list[float]] = {}
+    for cell, score in zip(cells, scores, strict=False):
+        if cell is not None and score is not None:
+            by_kind.setdefault(plain(cell), []).append(float(score))
+    if len(by_kind) != 2 or min(map(len, by_kind.values())) < 2:
+        return False
+    first, second = (torch.tensor(part, dtype=torch.float64) for part in by_kind.values())
+    error = (first.var() / len(first) + second.var() / len(second)).sqrt()
+    return bool((first.mean() - second.mean()).abs() >= 3 * error)
+
+
+def _answered(table: Table, columns: Sequence[str], scores: Sequence[Any], labels: str) -> str | None:
+    """The class that a column of predictions shows to be the score's: it is predicted where the score is above half."""
+    answer = roles.find([column for column in columns if table.columns[column] == "text"], "prediction")
+    if answer is None or not _are_fractions(scores):
+        return None
+    forms = [plain(cell) for cell in table.head([answer])[answer] if cell is not None]
+    if len(forms) != len(scores) or len(set(forms)) != 2:
+        return None
+    for cell in dict.fromkeys(table.head([labels])[labels]):
+        if all(
+            score == 0.5 or (score > 0.5) == (form == plain(cell)) for score, form in zip(scores, forms, strict=True)
+        ):
+            return str(cell)
+    return None
 
 
 def _scores(numbers: Sequence[str], head: Mapping[str, Sequence[Any]], answers: Set[str]) -> list[str]:

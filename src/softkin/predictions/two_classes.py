@@ -17,7 +17,8 @@ from softkin.predictions.request import Reading
 
 PAIRS = (
     ("0", "1"), ("-1", "1"), ("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"), ("negative", "positive"),
-    ("neg", "pos"), ("absent", "present"), ("off", "on"),
+    ("neg", "pos"), ("absent", "present"), ("off", "on"), ("nein", "ja"), ("non", "oui"), ("no", "si"), ("no", "sí"),
+    ("não", "sim"), ("nee", "ja"),
 )  # fmt: skip
 """Labels of which the second is the positive one"""
 NOT = re.compile(r"(?:not|non|no|un|never) ?(.+)")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin.report import attach
 from softkin.report.inspector import build_inspection
+from softkin.report.labels import build_labels
 from softkin.report.model import build
 from softkin.report.render import write
 from softkin.report.several import build_models
@@ -28,6 +29,7 @@ __all__ = [
     "build",
     "build_comparison",
     "build_inspection",
+    "build_labels",
     "build_models",
     "log",
     "write",

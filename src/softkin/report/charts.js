@@ -133,6 +133,26 @@ function inspect(root, { count, at, pick, describe, mark, open, stride = () => 1
   return tip;
 }
 
+// Several parts count as one stop of the Tab key: `keys` lead from one to the next, as +1 or −1.
+function oneStop(holder, parts, keys) {
+  parts.forEach((part, i) => part.setAttribute("tabindex", i ? "-1" : "0"));
+  holder.addEventListener("keydown", (event) => {
+    const at = parts.indexOf(document.activeElement), next = parts[at + (keys[event.key] || 0)];
+    if (at < 0 || !keys[event.key] || !next) return;
+    event.preventDefault();
+    parts[at].setAttribute("tabindex", "-1");
+    next.setAttribute("tabindex", "0");
+    next.focus();
+  });
+  return holder;
+}
+const PAGE_KEYS = { PageDown: 1, PageUp: -1 };
+const ARROW_KEYS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+const smallCharts = (panels) => {
+  const holder = el("div", { class: "multiples-small" }, panels);
+  return oneStop(holder, Array.from(holder.querySelectorAll(".multiple > .chart > svg")), PAGE_KEYS);
+};
+
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`).join("");
 
 const nearest = (values, wanted) => {

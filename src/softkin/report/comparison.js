@@ -1,10 +1,14 @@
 // The page of a comparison: the methods of a study, or several models, side by side.
 
+// Binary models and labels are judged by the probability of what they are about.
+const ofPositive = () => (data.overview && data.overview.words && data.overview.words.positive) || null;
+
 function comparisonPage() {
   const drawn = data.curves ? data.methods.filter((m) => data.curves[m.key]) : [];
   Object.assign(state, { bins: 15, methods: new Set((drawn.length ? drawn : data.methods).map((m) => m.key)) });
   const charts = () => Boolean(data.curves || data.ood || (data.histories && data.histories.length));
   const overview = document.getElementById("overview");
+  if (ofPositive()) Object.assign(WORDS.prediction, { title: `Probability of ${cut(ofPositive(), 30)}`, what: "samples", x: `probability of ${cut(ofPositive(), 30)}`, y: "share for which it is true", note: "" });
   drawPage(
     "comparison",
     [
@@ -40,15 +44,13 @@ function methodCharts({ groups, height, axes, brief, beside = null, empty = "Cho
     const shown = drawable();
     const gap = 12, columns = Math.max(2, Math.floor((width + gap) / (170 + gap))), each = Math.floor((width - gap * (columns - 1)) / columns);
     const options = { ...axes(each, all(shown)), ...brief(all(shown)), xLabel: null, yLabel: null };
-    return el(
-      "div",
-      { class: "multiples-small" },
+    return smallCharts(
       shown.map(({ method, lines }) => {
         // Behind each method stands the baseline alone, where there is one; all others would hide it.
         const baseline = data.overview && data.overview.baseline;
         const ghosts = all(shown).filter((line) => line.method !== method && !line.faded && (!baseline || line.method === baseline)).map((line) => ({ ...line, ghost: true, markers: false, bands: null }));
         const behind = baseline ? `${shortName(baseline)} behind it` : "the others behind it";
-        const [root, tip] = lineChart(each, each * 0.92, [...ghosts, ...lines], { ...options, label: `${cut(methodName(method), 40)}, ${behind}: ${options.label}` });
+        const [root, tip] = lineChart(each, each * 0.92, [...ghosts, ...lines], { ...options, label: `${cut(methodName(method), 40)}, ${behind}: ${options.label} Page Down goes to the next chart.` });
         return el("div", { class: "multiple" }, el("p", { class: "multiple-name" }, swatch(place(method)), shortly(method), beside ? el("span", { class: "note" }, beside(method)) : null), el("div", { class: "chart" }, root, tip));
       }),
     );
@@ -95,7 +97,7 @@ function overlaySection() {
       title: WORDS[scope].title,
       note: `${WORDS[scope].note} Horizontal axis: ${WORDS[scope].x}. Vertical axis: ${WORDS[scope].y}. Both in %. ${scope === "prediction" ? `Upright lines: 95${THIN}% bands${data.seeds.length > 1 ? ", of as many samples as one seed has" : ""}. ` : ""}Bins with fewer than ${FEW} scores are left out.${data.overview && data.overview.baseline ? ` Grey: ${shortName(data.overview.baseline)}.` : ""}`,
       drawn,
-      rows: () => table(`Reliability, ${WORDS[scope].what}`, [data.subject === "models" ? "model" : "method", "bin", WORDS[scope].what, "claimed", "true"], shown().flatMap((method) => binsOf(data.curves[method][scope], state.bins).filter((b) => b.count).map((b) => [named(methodName(method), 40), `${fixed(100 * b.low, 1)}–${percent(b.high)}`, numeric(b.count, whole(b.count)), numeric(b.confidence, percent(b.confidence, 2)), numeric(b.likelihood, percent(b.likelihood, 2))]))),
+      rows: () => table(`Reliability, ${WORDS[scope].what}`, [data.subject.slice(0, -1), "bin", WORDS[scope].what, "claimed", "true"], shown().flatMap((method) => binsOf(data.curves[method][scope], state.bins).filter((b) => b.count).map((b) => [named(methodName(method), 40), `${fixed(100 * b.low, 1)}–${percent(b.high)}`, numeric(b.count, whole(b.count)), numeric(b.confidence, percent(b.confidence, 2)), numeric(b.likelihood, percent(b.likelihood, 2))]))),
       after: el("div", {}, el("h4", {}, data.seeds.length > 1 ? "ECE with these bins, mean over seeds" : "ECE with these bins"), ranking),
     });
     watch(["methods", "bins"], () => {
@@ -118,9 +120,9 @@ function overlaySection() {
   return section(
     "reliability",
     "Is each as right as it is sure?",
-    el("p", { class: "lead" }, `Below the dashed line a ${data.subject === "models" ? "model" : "method"} is over-confident; above it, under-confident.${data.seeds.length > 1 ? " The test samples of all seeds are pooled." : ""}`),
+    el("p", { class: "lead" }, `Below the dashed line a ${data.subject.slice(0, -1)} is over-confident; above it, under-confident.${data.seeds.length > 1 ? " The test samples of all seeds are pooled." : ""}`),
     el("div", { class: "controls" }, binsSlider()),
-    el("div", { class: "pair" }, figure("prediction"), figure("output")),
+    ofPositive() ? figure("prediction") : el("div", { class: "pair" }, figure("prediction"), figure("output")),
   );
 }
 

@@ -88,15 +88,20 @@ def _check(content: Mapping[str, Any]) -> None:
                 raise ValueError(f"{part!r} of the comparison data must use known methods, got {method!r}.")
 
 
-def column_data(metric: Metric) -> Column:
-    """A column of the models' table, named as ``softkin evaluate`` names it, with what it means in words."""
+def column_data(metric: Metric, *, single: bool = False) -> Column:
+    """A column of the models' table, named as ``softkin evaluate`` names it, with what it means in words.
+
+    The Brier score of a ``single`` score per sample has one term, so that its worst value is 1.
+    """
     return {
         "key": metric.key,
         "title": metric.title,
         "percent": metric.percent,
         "larger_is_better": metric.larger_is_better,
         "signed": metric.signed,
-        "explained": explained_by(metric, metric.title),
+        "explained": "0 is best, 1 is worst"
+        if single and metric.key == "brier"
+        else explained_by(metric, metric.title),
     }
 
 
@@ -108,20 +113,26 @@ def explained_by(metric: Metric, column: str) -> str:
 
 def pooled(runs: Sequence[Predictions]) -> Curves:
     """Sums in cells over all seeds, and each seed's ECE, from one method's predictions on each seed."""
-    claims = [Claims.of(run.probabilities, run.known_labels) for run in runs]
+    return pooled_claims([Claims.of(run.probabilities, run.known_labels) for run in runs])
+
+
+def pooled_claims(claims: Sequence[Claims]) -> Curves:
+    """The same of claims; those that stand for themselves have no output besides."""
+    answers = _pooled(claims, "prediction")
     return {
         "num_samples": sum(each.num_samples for each in claims),
-        "prediction": _pooled(claims, "prediction"),
-        "output": _pooled(claims, "output"),
+        "prediction": answers,
+        "output": _pooled(claims, "output") if all(each.exclusive for each in claims) else answers,
     }
 
 
 def _pooled(claims: Sequence[Claims], scope: Scope) -> PooledCells:
     cells = [curves.of_pool(each.pool(scope)) for each in claims]
+    # A sum per sample, except where each score stands for itself
+    samples = [each.num_samples * (1 if each.exclusive else each.num_classes) for each in claims]
     ece = {
         str(m): [
-            float(curves.of_cells(cell, m).error(samples=each.num_samples))
-            for cell, each in zip(cells, claims, strict=True)
+            float(curves.of_cells(cell, m).error(samples=count)) for cell, count in zip(cells, samples, strict=True)
         ]
         for m in curves.BINS
     }

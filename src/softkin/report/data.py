@@ -4,12 +4,14 @@
 change of meaning raises ``plain.VERSION``.
 """
 
-from typing import Any, Literal, NotRequired, TypedDict
+from dataclasses import asdict
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 import torch
 from torch import Tensor
 
 from softkin._io.files import Plain, number
+from softkin.decisions.thresholds import Threshold
 from softkin.evaluation.results import CellData, Compared, Detection, Difference, Disagreement, Unknown, Verdict
 from softkin.metrics.catalogue import MetricData
 from softkin.metrics.measurement import MeasuredData
@@ -60,6 +62,44 @@ class Rule(TypedDict):
     coverage: float
     risk: float
     bound: float
+
+
+class GroupThreshold(TypedDict):
+    """The threshold of one group of rows."""
+
+    risk: float
+    confidence: float
+    chosen: Rule | None
+    """The certified one"""
+    observed: Rule | None
+    """The most lenient one that keeps the rate among these rows, without a guarantee"""
+
+
+class GroupShown(TypedDict):
+    """One group of rows."""
+
+    name: str
+    num_samples: int
+    right: float
+    sure: float
+    gap: MeasuredData
+    error: MeasuredData
+    auroc: MeasuredData | None
+    bins: list[list[float]]
+    """Of the reliability of the answers, or of the positive class: each as bin, count, sum of the scores, hits"""
+    threshold: NotRequired[GroupThreshold]
+
+
+class GroupsShown(TypedDict):
+    """The groups of rows, the largest gap first, and whether they differ."""
+
+    column: str
+    level: float
+    """Of all intervals together"""
+    rows: list[GroupShown]
+    gaps_differ: float | None
+    """The p-value of the hypothesis that all groups have the same gap"""
+    curves_differ: float | None
 
 
 class Abstention(TypedDict):
@@ -279,6 +319,7 @@ class ModelPage(Page):
     similarity: Similarity | None
     out_of_distribution: list[Unknown]
     unknown: list[UnknownSeen]
+    groups: GroupsShown | None
     sampled: SampledRows | None
     mutual_information: Disagreement | None
     decisions: dict[str, Any] | None
@@ -437,6 +478,17 @@ class Choice(TypedDict):
     code: str | None
 
 
+class OverviewWords(TypedDict):
+    """What dots and ticks of the first picture are."""
+
+    right: str
+    sure: str
+    note: str
+    rows: int | None
+    """Of binary models: how many rows each is judged by, those that it is surest of"""
+    positive: str | None
+
+
 class Overview(TypedDict):
     """The first screen of several methods or models."""
 
@@ -449,6 +501,7 @@ class Overview(TypedDict):
     """The method that is recommended"""
     baseline: str | None
     """The method with which each row's reliability is compared"""
+    words: NotRequired[OverviewWords]
 
 
 class ComparisonPage(Page):
@@ -456,7 +509,7 @@ class ComparisonPage(Page):
 
     kind: Literal["comparison"]
     sampled: SampledRows | None
-    subject: Literal["methods", "models"]
+    subject: Literal["methods", "models", "labels"]
     num_samples: int
     bins: list[int]
     metrics: list[MetricData]
@@ -533,7 +586,7 @@ class ResultRow(TypedDict):
 
     name: str
     cells: dict[str, ResultCell]
-    mark: Literal["best", "worse", "kept", "broken"] | None
+    mark: Literal["best", "worse", "kept", "open", "broken"] | None
     note: str
     limit: NotRequired[LimitShown]
     reference: NotRequired[dict[str, Plain]]
@@ -569,6 +622,13 @@ PAGES = (ModelPage, ComparisonPage, InspectionPage, ResultsPage)
 
 VERSION = 4
 """Version of the data format; it rises when a field is removed or changes its meaning"""
+
+
+def rule(threshold: Threshold | None) -> Rule | None:
+    """A threshold for the page; the one that answers everything is 0, as no score is below it."""
+    if threshold is None:
+        return None
+    return cast(Rule, {**asdict(threshold), "threshold": max(0.0, threshold.threshold)})
 
 
 def numbers(values: Tensor, digits: int | None = None) -> list[Plain]:

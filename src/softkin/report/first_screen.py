@@ -28,14 +28,16 @@ _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u202a-\u202e\u2066-\u2
 
 def header(data: Mapping[str, Any]) -> str:
     """The line above the headline: the name, and how many samples and classes there are."""
-    facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if data.get(f"num_{what}")]
+    facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if data.get(f"num_{what}", 0) > 1]
     if data["kind"] == "model" and data["pairs"]:
         groups = data["num_classes"] - 1
         facts = [
             f"{data['num_samples']:,} pairs of a confidence and an outcome",
             *([_count(groups, "group")] * (groups > 1)),
         ]
-    if data["kind"] == "comparison":
+    if data["kind"] == "comparison" and data["subject"] == "labels":
+        facts = [f"{data['num_samples']:,} samples", f"{data['num_classes']:,} labels each"]
+    elif data["kind"] == "comparison":
         seeds, count = len(data["seeds"]), f"{len(data['methods'])} {data['subject']}"
         own = [] if data["name"].startswith(count) else [count]
         facts = [*own, *([_count(seeds, "seed")] if seeds else []), *facts]
@@ -64,8 +66,8 @@ def _of_model(data: Mapping[str, Any]) -> str:
     return (
         '<section class="hero" id="answers" aria-labelledby="headline">'
         f"{_doubts(verdict)}"
-        f'<h1 id="headline" class="{verdict["kind"]}">{_text(verdict["headline"])}</h1>'
-        f'<p class="lead">{_sentence(verdict["detail"])}{_mostly_wrong(raw)}</p>'
+        f'<h1 id="headline" class="{verdict["kind"]}">{_sentence(verdict["headline"])}</h1>'
+        f'<p class="lead">{_sentence(verdict["detail"])}{_mostly_wrong(raw)}{_by_group(data)}</p>'
         f"{_sampling(data)}"
         f'<div class="answers">{_trust(data)}{_told_apart(data) or _where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
@@ -91,13 +93,26 @@ def _mostly_wrong(raw: Mapping[str, Any]) -> str:
     return " Most of its answers are wrong, whatever their confidence: calibration does not change that."
 
 
+def _by_group(data: Mapping[str, Any]) -> str:
+    """The group whose gap is the largest of those beyond chance; groups of pairs have an answer of their own."""
+    seen = data.get("groups")
+    if not seen or data["pairs"]:
+        return ""
+    far = [row for row in seen["rows"] if from_number(row["gap"]["low"]) > 0 or from_number(row["gap"]["high"]) < 0]
+    by = f'<a href="#groups">By {_text(seen["column"], 40)}</a>'
+    if not far:
+        return f" {by}, no group is seen to claim too much or too little."
+    sure, right = (_percent(far[0][part]) for part in ("sure", "right"))
+    return f" {by}, {_name(far[0]['name'], 40)} is furthest off: {sure} sure and {right} right."
+
+
 def _doubts(verdict: Mapping[str, Any], name: str = "") -> str:
     """What cannot be right about the file, before anything else is said."""
     return "".join(f'<p class="doubt" role="alert">{name}{_sentence(doubt)}</p>' for doubt in verdict["doubts"])
 
 
 def _trust(data: Mapping[str, Any]) -> str:
-    raw, after = data["variants"][0], _variant(data, "temperature")
+    raw, after = data["variants"][0], _best_variant(data)
     n_bins = data["n_bins"] if data["n_bins"] in curves.BINS else 15
 
     binary = data["binary"] if not data["pairs"] else None
@@ -113,7 +128,7 @@ def _trust(data: Mapping[str, Any]) -> str:
         cells, words = parts(variant)
         later, after_words = (None, "") if then is None else parts(then)
         drawn = reliability_svg(cells, n_bins, "As it is", axis, later)
-        line = "" if then is None else f"<strong>◆ After temperature scaling</strong> {after_words}"
+        line = "" if then is None else f"<strong>◆ After {_text(_inside(then['name']), 60)}</strong> {after_words}"
         return f"<figure>{drawn}<figcaption><strong>▮ As it is</strong> {words}{line}</figcaption></figure>"
 
     says = (
@@ -145,7 +160,9 @@ def _told_apart(data: Mapping[str, Any]) -> str:
     name = _name(binary["positive"], 40)
     lines = []
     if positive["auroc"] is not None:
-        lines.append(f"It ranks {_percent(positive['auroc'])} of the pairs of {name} and another rightly (AUROC).")
+        lines.append(
+            f"In {_percent(positive['auroc'])} of pairs of {name} and another it scores {name} higher (AUROC)."
+        )
     half = max((place for place, t in enumerate(positive["threshold"]) if t >= 0.5), default=None)
     if half is not None and binary["positives"]:
         alarms, caught = positive["alarms"][half], positive["caught"][half]
@@ -193,13 +210,13 @@ def _where(data: Mapping[str, Any]) -> str:
         )
     if lines:
         note = (
-            f"{what.capitalize()} whose accuracy differs from their confidence by more than chance, corrected for "
-            f"testing all {count:,}. The one that adds most to the error comes first."
+            f"{what.capitalize()} whose accuracy differs from their confidence by more than sampling noise explains, "
+            f"corrected for testing all {count:,}. The one that adds most to the error comes first."
         )
         said = f'<ol>{"".join(lines)}</ol><p class="note">{note}</p>'
     else:
         said = (
-            f"<p>No single {one} stands out beyond chance among {count:,}.</p>"
+            f"<p>No single {one} stands out from sampling noise among {count:,}.</p>"
             '<p class="note">More samples of each would show smaller faults.</p>'
         )
     return f'<div class="card answer" id="answer-where"><h2>Where not?</h2>{said}</div>'
@@ -249,7 +266,7 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
         action = f"Raise the probabilities to the power {1 / temperature:.3f} and rescale each row to sum to 1"
     unchanged = "" if data["pairs"] else ", answers unchanged"
     lines = []
-    if from_number(moved["high"]) < 0:
+    if _lowers(after):
         lines.append(
             f"<strong>Fit a temperature ({temperature:.2f})</strong>: calibration error {_number_pair(before, then)}"
             f"{unchanged}. {action}."
@@ -264,15 +281,13 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
             f"{data['num_samples']:,} samples can show."
         )
     best = _variant(data, "best")
-    if best is not None and "against_temperature" in best:
-        gain = best["against_temperature"]["nll"]
-        if from_number(gain["high"]) < 0:
-            nlls = [f"{from_number(variant['metrics']['nll']['value']):.3f}" for variant in (after, best)]
-            if nlls[0] != nlls[1]:  # a difference that does not show is not worth another calibrator
-                lines.append(
-                    f"{_text(best['name'])} does better still: NLL {nlls[0]} → {nlls[1]} (the best of "
-                    f"{len(data['calibrators'])} on these samples; expect a little less)."
-                )
+    if best is not None and _beats(best):
+        nlls = [f"{from_number(variant['metrics']['nll']['value']):.3f}" for variant in (after, best)]
+        if nlls[0] != nlls[1]:  # a difference that does not show is not worth another calibrator
+            lines.append(
+                f"{_text(best['name'])} does better{' still' if _lowers(after) else ''}: NLL {nlls[0]} → {nlls[1]} "
+                f"(the best of {len(data['calibrators'])} on these samples; expect a little less)."
+            )
     return lines
 
 
@@ -286,14 +301,31 @@ def _positive_errors(data: Mapping[str, Any]) -> dict[str, float]:
     return {variant["key"]: from_number(variant["positive"]["error"]["value"]) for variant in data["variants"]}
 
 
-def _best_variant(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the page advises to fit: for a positive class the calibrator with the lowest error, else a temperature."""
+def _best_variant(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What the page advises to fit, and draws: for a positive class the calibrator with the lowest error, else a
+    temperature, unless only another calibrator is seen to help; None if none was fitted.
+    """
     _, *others = data["variants"]
-    if data.get("binary") is None:
-        return next((variant for variant in others if variant["key"] == "temperature"), others[0])
+    if not others:
+        return None
+    if data.get("binary") is None or data["pairs"]:
+        temperature, best = (_variant(data, key) for key in ("temperature", "best"))
+        if temperature is None or (best is not None and not _lowers(temperature) and _beats(best)):
+            return best
+        return temperature
     errors = _positive_errors(data)
-    best: Mapping[str, Any] = min(others, key=lambda variant: errors[variant["key"]])
-    return best
+    lowest: Mapping[str, Any] = min(others, key=lambda variant: errors[variant["key"]])
+    return lowest
+
+
+def _lowers(variant: Mapping[str, Any]) -> bool:
+    """Whether a calibrator lowers the calibration error beyond chance."""
+    return from_number(variant["against_raw"]["ece_hist"]["high"]) < 0
+
+
+def _beats(best: Mapping[str, Any]) -> bool:
+    """Whether the best calibrator is better than a temperature in NLL beyond chance."""
+    return "against_temperature" in best and from_number(best["against_temperature"]["nll"]["high"]) < 0
 
 
 def _binary_advice(data: Mapping[str, Any]) -> list[str]:
@@ -302,7 +334,7 @@ def _binary_advice(data: Mapping[str, Any]) -> list[str]:
     name = _name(data["binary"]["positive"], 40)
     errors = _positive_errors(data)
     chance = from_number(raw["positive"]["error"].get("when_calibrated", {"value": 0.0})["value"])
-    best = _best_variant(data)
+    best = min(others, key=lambda variant: errors[variant["key"]])
     if errors["raw"] <= 2 * chance or errors[best["key"]] > 0.9 * errors["raw"]:
         return [
             f"No calibrator that was tried improves the probability of {name}: its error is {_percent(errors['raw'])} "
@@ -369,7 +401,8 @@ def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
 
 def _calibrator(data: Mapping[str, Any]) -> tuple[str, str]:
     """What the page advises to fit, as Python and as the command's name of it."""
-    code = str(_best_variant(data)["code"]) if len(data["variants"]) > 1 else "TemperatureScaling()"
+    best = _best_variant(data)
+    code = "TemperatureScaling()" if best is None else str(best["code"])
     known = {made.__name__: name for name, made in REGISTRY.items()}
     made = code.partition("(")[0]
     return (code, known[made]) if made in known else ("TemperatureScaling()", "temperature")
@@ -589,7 +622,7 @@ def headline(data: Mapping[str, Any]) -> str:
         first = "" if rest == 1 or lead["best"] == ONE_HOT else f"; lowest ECE: {names[lead['best']]}"
         return f"{many[0].upper()}{many[1:]} better calibrated than one-hot{first}"
     if len(lead["level"]) + 1 == len(data["methods"]):
-        return f"No {data['subject'][:-1]} is ahead in calibration beyond chance"
+        return f"No difference in calibration found between these {data['subject']}"
     if len(lead["level"]) > 2:
         ahead = f"{len(lead['level']) + 1} {data['subject']}"
         return f"{ahead} do not differ significantly in calibration, and are ahead of the others"
@@ -610,7 +643,7 @@ def findings(data: Mapping[str, Any]) -> list[str]:
         if lead is None:
             continue
         tail = (
-            ", ahead of all others beyond chance"
+            ", significantly ahead of all others"
             if lead["proved"]
             else "; whether it is better than others is not known"
         )
@@ -675,7 +708,7 @@ def _table(data: Mapping[str, Any]) -> str:
     )
     return (
         '<div class="no-script"><div class="scroll"><table class="results"><thead><tr><th scope="col">'
-        f"{'Model' if data['subject'] == 'models' else 'Method'}</th>{heads}</tr></thead>"
+        f"{data['subject'][:-1].capitalize()}</th>{heads}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
         f'<ul class="notes">{notes}</ul><dl class="meanings">{meanings}</dl></div>'
     )
@@ -723,7 +756,7 @@ def _of_results(data: Mapping[str, Any]) -> str:
     )
 
 
-MARKS = {"best": "★ best", "worse": "○ worse", "kept": "✓ kept", "broken": "✗ broken"}
+MARKS = {"best": "★ best", "worse": "○ worse", "kept": "✓ kept", "open": "? may be chance", "broken": "✗ broken"}
 
 
 def _plain_cell(column: Mapping[str, Any], row: Mapping[str, Any]) -> str:

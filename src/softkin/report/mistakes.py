@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin._core import checks
+from softkin.lab.data import decoding
 from softkin.report.attach import LazyImages
 from softkin.report.data import Mistake, Sample
 
@@ -106,10 +107,11 @@ def checked_images(images: Any, num_samples: int) -> Any:
     if not isinstance(images, LazyImages):
         array = images.cpu().numpy() if isinstance(images, Tensor) else np.asanyarray(images)
         shape = tuple(array.shape)
-        if array.ndim not in (3, 4) or (array.ndim == 4 and shape[3] not in (1, 3, 4)):
+        if array.ndim == 4 and shape[3] not in (1, 3, 4) and shape[1] in (1, 3, 4):
+            array = np.moveaxis(array, 1, 3)  # as torch has them
+        if array.ndim not in (3, 4) or (array.ndim == 4 and array.shape[3] not in (1, 3, 4)):
             raise ValueError(f"`images` must have shape (N, H, W) or (N, H, W, C) with C = 1, 3 or 4, got {shape}.")
-        if array.dtype != np.uint8:
-            raise TypeError(f"`images` must be uint8, from 0 to 255, got {array.dtype}.")
+        array = decoding.pixels(array, "`images`")
     if len(array) != num_samples:
         raise ValueError(f"`images` must be as many as the samples: got {len(array)} for {num_samples} samples.")
     return array

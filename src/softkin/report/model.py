@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -22,12 +22,12 @@ from softkin.evaluation import detection, in_memory
 from softkin.evaluation.comparison import difference
 from softkin.evaluation.results import Difference, Evaluation, Verdict
 from softkin.metrics import binning, catalogue
-from softkin.metrics.catalogue import METRICS, Metric
+from softkin.metrics.catalogue import METRICS, Metric, MetricData
 from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure, measured, statistics
 from softkin.metrics.resampling import all_compared
 from softkin.metrics.scopes import Claims, Pool
 from softkin.predictions import Predictions
-from softkin.report import curves, data, decisions, matrix, mistakes, positive, sample_rows
+from softkin.report import curves, data, decisions, groups, matrix, mistakes, positive, sample_rows
 from softkin.report.data import (
     About,
     Abstention,
@@ -177,7 +177,7 @@ def build(
         "class_bins": CLASS_BINS,
         "pairs": predictions.are_pairs,
         "binary": _binary(variants[0], predictions, names),
-        "metrics": [METRICS[key].described() for key in measured[0]["metrics"]],
+        "metrics": [_metric(key, predictions) for key in measured[0]["metrics"]],
         "variants": variants,
         "calibrators": tried,
         "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
@@ -185,6 +185,7 @@ def build(
         "similarity": alike,
         "out_of_distribution": [detection.out_of_distribution(predictions, each) for each in unknown],
         "unknown": [_seen(each, variants[0]) for each in unknown],
+        "groups": groups.shown(evaluated["groups"], predictions) if "groups" in evaluated else None,
         "sampled": None if population is None else {"rows": len(p), "of": population},
         "mutual_information": evaluated.get("mutual_information"),
         "decisions": decided,
@@ -219,6 +220,14 @@ class PairsShown:
         rows = torch.zeros(len(self.group), len(self.names) + 1, dtype=torch.float64)
         confidence = probabilities[:, 1:].to(torch.float64).clamp(min=1e-12)
         return rows.scatter_(1, self.group[:, None], confidence)
+
+
+def _metric(key: str, predictions: Predictions) -> MetricData:
+    """A metric as the page describes it; the Brier score of pairs has one term, so that its worst value is 1."""
+    described = METRICS[key].described()
+    if key == "brier" and predictions.are_pairs:
+        described |= {"about": "0 is best, 1 is worst", "at_most": 1.0}
+    return described
 
 
 def suited_target(p: Tensor, y: Tensor) -> float | None:
@@ -301,9 +310,7 @@ def _variant(
         rate: select(scores, hits, risk=rate, confidence=abstain_confidence)
         for rate in (*AIMS, *(() if target is None else (target,)))
     }
-    rules: dict[float, Any] = {
-        rate: None if found.chosen is None else asdict(found.chosen) for rate, found in selections.items()
-    }
+    rules = {rate: data.rule(found.chosen) for rate, found in selections.items()}
     if target is not None:
         certified = {"rule": rules[target], "text": str(selections[target])}
     n_bins, level, seed = settings.n_bins, settings.level, settings.seed
@@ -345,15 +352,10 @@ def _positive(claims: Claims, settings: Settings, confidence: float) -> Positive
 def _binary(raw: Variant, predictions: Predictions, names: Sequence[str]) -> Binary | None:
     if raw["positive"] is None:
         return None
-    negative, true = ("wrong", "right") if predictions.are_pairs else map(_class, names)
+    negative, true = ("wrong", "right") if predictions.are_pairs else map(positive.name_of, names)
     words = positive.in_words(raw["positive"], true, len(predictions))
     count = int((predictions.known_labels == 1).sum())
     return {"positive": true, "negative": negative, "positives": count, **words}
-
-
-def _class(name: str) -> str:
-    """A class in a sentence: a number alone would read as one of the counts."""
-    return f"class {name}" if re.fullmatch(r"[-+]?\d+(\.\d+)?", name) else name
 
 
 def shown_metrics(num_classes: int | None = None) -> list[Metric]:
@@ -472,5 +474,5 @@ def in_words(calibrator: Calibrator) -> str:
         return code
     name, _, options = code.partition("(")
     words = re.sub(r"(?<!^)(?=[A-Z])", " ", name).capitalize()
-    options = options.rstrip(")")
+    options = re.sub(r"='?([^',]+)'?", r" \1", options.rstrip(")"))
     return f"{words} ({options})" if options else words

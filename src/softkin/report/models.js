@@ -60,7 +60,7 @@ function pairsSection() {
   });
   return section(
     "pairs",
-    "Which model is better, and is that more than chance?",
+    "Which model is better, and is that more than sampling noise?",
     el(
       "div",
       { class: "controls" },
@@ -104,15 +104,15 @@ function winsSection() {
       count: () => wins.length,
       at: (i) => ({ x: f.X(wins[i].all), y: f.Y(wins.length - i) }),
       pick: (x, y) => Math.floor(((y - f.top) / (f.base - f.top)) * wins.length),
-      describe: (i) => [isolated(methodName(wins[i].key), 40), `ahead on ${wins[i].all} classes`, `beyond chance on ${wins[i].sure}`],
+      describe: (i) => [isolated(methodName(wins[i].key), 40), `ahead on ${wins[i].all} classes`, `significantly on ${wins[i].sure}`],
     });
     return [f.root, tip];
   });
   const figure = figureOf({
     title: "Classes won",
-    note: "Pale: ahead. Solid: ahead of every other model beyond chance (McNemar’s exact test, Holm’s rule over the classes).",
+    note: "Pale: ahead. Solid: significantly ahead of every other model (McNemar’s exact test, Holm’s rule over the classes).",
     drawn: counted,
-    rows: () => table("Classes won", ["model", "ahead", "beyond chance"], wins.map((w) => [named(methodName(w.key), 60), numeric(w.all, w.all), numeric(w.sure, w.sure)])),
+    rows: () => table("Classes won", ["model", "ahead", "significantly ahead"], wins.map((w) => [named(methodName(w.key), 60), numeric(w.all, w.all), numeric(w.sure, w.sure)])),
   });
   const holder = el("div");
   const more = el("button", { type: "button", class: "more", "data-focus": "more-wins", click: () => choose({ winsAll: !state.winsAll }) });

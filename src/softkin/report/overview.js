@@ -4,9 +4,9 @@ const ROW = 24; // pixels of a row
 const HOW_SURE = { over: "too sure", under: "too modest", fine: "as sure as right" };
 
 function overviewFigure() {
-  const { groups, chosen } = data.overview;
+  const { groups, chosen, words = { right: "right", sure: "sure", note: "", rows: null, positive: null } } = data.overview;
   const rows = groups.flatMap((group) => group.rows);
-  const models = data.subject === "models", scaled = rows.some((row) => row.after);
+  const models = data.subject === "models", labels = data.subject === "labels", scaled = rows.some((row) => row.after);
   const low = Math.min(...rows.flatMap((row) => [row.right, row.sure, row.after ? row.after.sure : 1])), high = Math.max(...rows.flatMap((row) => [row.right, row.sure]));
   const most = Math.max(0.01, ...rows.flatMap((row) => [row.error, ...row.dots, exists(row.high) ? Number(row.high) : 0, row.chance || 0])) * 1.04;
   const room = Math.max(0.01, (high - low) * 0.06);
@@ -45,14 +45,14 @@ function overviewFigure() {
     const keyX = narrow ? 8 : left + 8;
     root.append(
       svg("circle", { class: "dumb-right", cx: keyX + 5, cy: 12, r: 4.5 }),
-      text(keyX + 14, 16, "right"),
+      text(keyX + 14, 16, words.right),
       svg("line", { class: "dumb-sure", x1: keyX + 54, x2: keyX + 54, y1: 5, y2: 19 }),
-      text(keyX + 60, 16, data.seeds.length > 1 ? `sure, mean of ${data.seeds.length} seeds` : "sure"),
+      text(keyX + 60, 16, data.seeds.length > 1 ? `sure, mean of ${data.seeds.length} seeds` : words.sure),
     );
-    if (scaled) root.append(svg("line", { class: "dumb-after", x1: keyX + 98, x2: keyX + 98, y1: 5, y2: 19 }), text(keyX + 104, 16, "sure after T"));
-    if (!narrow) root.append(text(right + numbers - 4, 16, "too sure by", end), text(right + numbers + 8, 16, scaled ? "error, → after T, %" : "calibration error, %"), text(width - 8, 16, models ? `NLL${scaled ? " → after T" : ""}` : "training", end));
+    if (scaled) root.append(svg("line", { class: "dumb-after", x1: keyX + 98, x2: keyX + 98, y1: 5, y2: 19 }), text(keyX + 104, 16, "after T"));
+    if (!narrow) root.append(text(right + numbers - 4, 16, "too sure by", end), text(right + numbers + 8, 16, scaled ? "error, → after T, %" : "calibration error, %"), text(width - 8, 16, models ? `NLL${scaled ? " → after T" : ""}` : labels ? "AUROC" : "training", end));
     const marksX = niceTicks(...ends, narrow ? 4 : 5), marksB = narrow ? [] : niceTicks(0, most, 3);
-    root.append(...marksX.map((v) => svg("line", { class: "grid", x1: X(v), x2: X(v), y1: head, y2: base - 2 })), ...marksX.map((v) => text(X(v), base + 14, percent(v, 0), { "text-anchor": "middle" })), ...marksB.map((v) => text(B(v), base + 14, fixed(100 * v, most < 0.03 ? 1 : 0), { "text-anchor": "middle" })));
+    root.append(...marksX.map((v) => svg("line", { class: "grid", x1: X(v), x2: X(v), y1: head, y2: base - 2 })), ...marksX.map((v) => text(X(v), base + 14, percent(v, 0), { "text-anchor": narrow && X(v) > width - 24 ? "end" : "middle" })), ...marksB.map((v) => text(B(v), base + 14, fixed(100 * v, most < 0.03 ? 1 : 0), { "text-anchor": "middle" })));
     root.append(...lines.map(([title, at]) => text(8, at, title, { class: "group-title" })));
     const zones = svg("g");
     const marks = svg("g");
@@ -60,9 +60,10 @@ function overviewFigure() {
       const mine = row.method === chosen;
       zones.append(svg("rect", { class: mine ? "zone chosen-row" : "zone", x: 2, width: width - 4, y: at - step / 2 + 1, height: step - 2, rx: 5 }));
       const line = narrow ? at + 9 : at;
-      const name = `${isolated(shortName(row.method), narrow ? 22 : 24)}${mine ? " ★" : ""}`;
+      const figures = `${gapText(row)} pts · error ${errorText(row)}${THIN}%${models ? "" : ` · ${labels ? "AUROC " : ""}${lastText(row)}`}`;
+      const name = `${isolated(shortName(row.method), narrow ? Math.max(8, Math.floor((width - 24 - 6.6 * figures.length) / 7.4) - (mine ? 2 : 0)) : 24)}${mine ? " ★" : ""}`;
       marks.append(text(narrow ? 8 : 14, narrow ? at - 6 : at + 4, name, { class: mine || row.method === data.overview.baseline ? "row-name strong" : "row-name" }));
-      if (narrow) marks.append(text(width - 8, at - 6, `${gapText(row)} pts · error ${errorText(row)}${THIN}%${models ? "" : ` · ${lastText(row)}`}`, { ...end, class: `row-number ${row.kind}` }));
+      if (narrow) marks.append(text(width - 8, at - 6, figures, { ...end, class: `row-number ${row.kind}` }));
       const a = X(row.right), b = X(row.sure);
       if (row.after) marks.append(svg("line", { class: "dumb-after", x1: X(row.after.sure), x2: X(row.after.sure), y1: line - 6, y2: line + 6 }));
       marks.append(
@@ -95,27 +96,28 @@ function overviewFigure() {
   };
   const describe = (row) => [
     isolated(methodName(row.method), 48),
-    `${percent(row.sure)} sure, ${percent(row.right)} right: ${HOW_SURE[row.kind]}`,
+    `${percent(row.sure)} ${words.sure}, ${percent(row.right)} ${words.right}: ${HOW_SURE[row.kind]}`,
     `calibration error ${share(row.error)}${exists(row.chance) ? `, chance alone ${share(row.chance)}` : ""}`,
     ...(row.dots.length > 1 ? [`by seed ${row.dots.map((v) => fixed(100 * v, 1)).join(", ")}`] : []),
     ...(row.after ? [`after T = ${fixed(row.after.temperature, 2)}: error ${share(row.after.error)}, NLL ${fixed(row.after.nll, 3)}`] : []),
-    `NLL ${fixed(row.nll, 3)}${!models && row.cost ? `, training ${row.cost}` : ""}`,
+    `NLL ${fixed(row.nll, 3)}${!models && row.cost ? `, ${labels ? "AUROC" : "training"} ${row.cost}` : ""}`,
   ];
   const drawn = chart(draw);
   const note = [
+    words.note,
     "The line between ● and | is over-confidence (| to the right) or under-confidence (hatched, | to the left).",
-    models ? "Bars: calibration error (ECE, 15 bins) with its interval; upright line: what chance alone would show; ◇ and dashes: after T, temperature scaling fitted on one half and measured on the other." : `Bars: calibration error (ECE, 15 bins)${data.seeds.length > 1 ? ", a dot for each seed" : ""}; upright line: what chance alone would show. Training: time relative to one-hot; + s: seconds for the calibrator.`,
-    models && data.num_classes === 2 ? `The error is that of the probability of ${isolated(className(1), 30)}.` : "",
+    labels ? "Bars: calibration error (ECE, 15 bins) with its interval; upright line: what chance alone would show." : models ? "Bars: calibration error (ECE, 15 bins) with its interval; upright line: what chance alone would show; ◇ and dashes: after T, temperature scaling fitted on one half and measured on the other." : `Bars: calibration error (ECE, 15 bins)${data.seeds.length > 1 ? ", a dot for each seed" : ""}; upright line: what chance alone would show. Training: time relative to one-hot; + s: seconds for the calibrator.`,
+    models && words.rows ? `The error is that of the probability of ${isolated(words.positive || className(1), 30)}.` : "",
     data.curves ? "Choose a row for its reliability diagram." : "",
   ].join(" ");
-  const head = [data.subject === "models" ? "model" : "method", "right", "sure", "calibration error", "chance alone", "NLL", ...(models ? [] : ["training"]), ...(scaled ? ["error after T", "NLL after T"] : [])];
+  const head = [data.subject.slice(0, -1), words.right, words.sure, "calibration error", "chance alone", "NLL", ...(models ? [] : [labels ? "AUROC" : "training"]), ...(scaled ? ["error after T", "NLL after T"] : [])];
   const cells = (row) => [
     named(methodName(row.method), 60), numeric(row.right, percent(row.right)), numeric(row.sure, percent(row.sure)), numeric(row.error, share(row.error)), exists(row.chance) ? numeric(row.chance, share(row.chance)) : "–", numeric(row.nll, fixed(row.nll, 3)),
     ...(models ? [] : [lastText(row)]),
     ...(scaled ? (row.after ? [numeric(row.after.error, share(row.after.error)), numeric(row.after.nll, fixed(row.after.nll, 3))] : ["–", "–"]) : []),
   ];
   drawn.heading = () => document.getElementById("headline").textContent;
-  const figure = figureOf({ title: models ? "Models" : "Methods", drawn, note, heading: "h2", rows: () => table(models ? "Models, sorted by NLL" : "Methods", head, rows.map(cells)) });
+  const figure = figureOf({ title: `${data.subject[0].toUpperCase()}${data.subject.slice(1)}`, drawn, note, heading: "h2", rows: () => table(models ? "Models, sorted by NLL" : labels ? "Labels, the largest error first" : "Methods", head, rows.map(cells)) });
   figure.id = "overview-figure";
   watch(["theme", "printing"], drawn.redraw);
   return figure;

@@ -1,7 +1,16 @@
-"""The first screen of several models: each as it is and after temperature scaling, sorted by NLL, and which to use."""
+"""The first screen of several models: each as it is and after temperature scaling, sorted by NLL, and which to use.
 
+Of binary models the winning class says little where one class is rare: nearly all answers are "no", and right. Each is
+shown by the rows to which it gives the highest probability of the positive class, as many as there are positives: a
+perfect model is sure and right of all of them, and all models are measured on as many rows.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+
+import torch
+from torch import Tensor
 
 from softkin._io.files import from_number, number
 from softkin.calibrators import TemperatureScaling, floor_of
@@ -11,12 +20,13 @@ from softkin.metrics import ece_hist, nll
 from softkin.metrics.catalogue import METRICS
 from softkin.metrics.measurement import Settings, measure
 from softkin.predictions import Predictions
-from softkin.report import positive
-from softkin.report.data import AfterScaling, Choice, Overview, OverviewRow
+from softkin.report import mistakes, positive
+from softkin.report.data import AfterScaling, Choice, Overview, OverviewRow, OverviewWords
 
 LEAST_GAP = 0.01  # a smaller gap than a point is none that matters, however certain
 LEAST_TO_SCALE = 50  # samples
 USELESS = 0.5  # of the best accuracy: a model that is right less often is not recommended, however well calibrated
+WORTH = 0.9  # of the error that a temperature must leave at most, to be advised
 
 
 def kind_of(gap: float, error: float) -> Literal["over", "under", "fine"]:
@@ -55,32 +65,44 @@ def of_models(
     most = max(row["right"] for row in order)
     useful = [row for row in order if row["right"] >= USELESS * most]
     best = useful[0]
-    headline, detail = _said(best, order, useful, names, pairs)
+    changed = _ranked_otherwise(best, useful)
+    if changed is not None and _more_accurate(changed, best, pairs):
+        best = changed  # what one number would repair does not outweigh better answers
+    words = _words(models[0])
+    headline, detail = _said(best, order, useful, names, pairs, words)
     return {
         "headline": headline,
         "kind": best["kind"],
         "detail": detail,
         "groups": [{"title": "Sorted by NLL, the best first", "rows": order}],
-        "choices": _choices(best, order, useful, names, pairs),
+        "choices": _choices(best, order, useful, names, pairs, words),
         "chosen": best["method"],
         "baseline": None,
+        "words": words,
     }
 
 
 def _row(key: str, model: Predictions, known: Evaluation, n_bins: int, seed: int) -> OverviewRow:
     measured = known["metrics"]
     gap, error = measured["signed_gap"], measured["ece_hist"]
-    if model.num_classes == 2:  # of the probability of the positive class: the winning one hides half of it
+    if model.num_classes == 2 and not model.are_pairs:
+        # Of the probability of the positive class: the winning one hides half of it.
         settings = Settings(n_bins, known["settings"]["confidence"], known["settings"]["resamples"], seed)
         of = positive.claims_of(model.probabilities, model.known_labels)
         error = measure(of, [METRICS["ece_hist"]], settings)["ece_hist"].to_dict()
     right, value = from_number(measured["accuracy"]["value"]), from_number(gap["value"])
+    kind = {"over": "over", "under": "under"}.get(known["verdict"]["kind"], "fine")
+    surest = _surest(model, model.probabilities)
+    if surest is not None:
+        right, sure, rows = surest
+        value = sure - right
+        kind = kind_of(value, math.sqrt(right * (1 - right) / rows))
     chance = error["when_calibrated"]["value"] if "when_calibrated" in error else None
     row: OverviewRow = {
         "method": key,
         "right": right,
         "sure": right + value,
-        "kind": {"over": "over", "under": "under"}.get(known["verdict"]["kind"], "fine"),  # type: ignore[typeddict-item]
+        "kind": kind,  # type: ignore[typeddict-item]
         "error": from_number(error["value"]),
         "dots": [],
         "chance": None if chance is None else from_number(chance),
@@ -93,6 +115,48 @@ def _row(key: str, model: Predictions, known: Evaluation, n_bins: int, seed: int
     if after is not None:
         row["after"] = after
     return row
+
+
+def _surest(model: Predictions, p: Tensor) -> tuple[float, float, int] | None:
+    """Of a binary model's rows with the highest probability of the positive class, as many as there are positives: the
+    share of positives, the mean probability, and their number. Equal scores at the limit share what is left. None for
+    more classes, and for labels of one class.
+    """
+    hits = model.known_labels == 1
+    count = int(hits.sum())
+    if model.are_pairs or model.num_classes != 2 or not 0 < count < len(hits):
+        return None
+    scores = p[:, 1].to(torch.float64)
+    limit = scores.sort(descending=True).values[count - 1]
+    above, level = scores > limit, scores == limit
+    weight = above.to(torch.float64) + level * ((count - int(above.sum())) / int(level.sum()))
+    return float((weight * hits).sum()) / count, float((weight * scores).sum()) / count, count
+
+
+def _sure(model: Predictions, p: Tensor) -> float:
+    """How sure these probabilities of a model are, as its row shows it."""
+    if model.are_pairs:
+        return float(p[:, 1].mean())
+    surest = _surest(model, p)
+    return float(p.amax(dim=1).mean()) if surest is None else surest[1]
+
+
+def _words(model: Predictions) -> OverviewWords:
+    """What the picture's dots and ticks are."""
+    surest = _surest(model, model.probabilities)
+    if surest is None:
+        about = "a right answer" if model.are_pairs else None
+        return {"right": "right", "sure": "sure", "note": "", "rows": None, "positive": about}
+    name = positive.name_of(mistakes.display_names(model.class_names, 2)[1])
+    count = surest[2]
+    return {
+        "right": "true",
+        "sure": "said",
+        "note": f"Of the {count:,} rows that each model gives the highest probability of {name}, as many as there are: "
+        "● the share that is, | the mean probability.",
+        "rows": count,
+        "positive": name,
+    }
 
 
 def scaled(model: Predictions, *, n_bins: int, seed: int) -> AfterScaling | None:
@@ -108,7 +172,7 @@ def scaled(model: Predictions, *, n_bins: int, seed: int) -> AfterScaling | None
     except ValueError:  # such as a fold with a single class
         return None
     return {
-        "sure": float(p.amax(dim=1).mean()),
+        "sure": _sure(model, p),
         "error": float(ece_hist(p[:, 1], y == 1, n_bins=n_bins) if p.shape[1] == 2 else ece_hist(p, y, n_bins=n_bins)),
         "nll": number(float(nll(p, y))),
         "temperature": number(float(fitted.temperature_)),
@@ -121,13 +185,17 @@ def _said(
     useful: Sequence[OverviewRow],
     names: Mapping[str, str],
     pairs: Sequence[Compared],
+    words: OverviewWords,
 ) -> tuple[str, str]:
     """Headline and lead, from accuracy and verdicts together."""
     count = len(order)
     off = [row for row in order if row["kind"] != "fine"]
     name = names[best["method"]]
-    level = [row for row in useful if row is not best and not _differ(best, row, pairs, "nll")]
-    ahead = "" if level else ", ahead of all others beyond chance"
+    level = [row for row in useful if row is not best and best is useful[0] and _is_level(best, row, pairs)]
+    ahead = "" if level or best is not useful[0] else ", significantly ahead of all others"
+    lowest = f"the lowest NLL ({from_number(best['nll']):.3f})"
+    if best is not useful[0]:
+        lowest = f"the lowest NLL after a temperature ({_nlls(best).removeprefix('NLL ')})"
     headline = f"Use {name}" if not level else f"Use {name}, or {joined([names[row['method']] for row in level])}"
     if len(level) > 2:
         headline = f"{len(level) + 1} of {count} models are level in NLL; {name} has the lowest"
@@ -148,15 +216,19 @@ def _said(
     elif off:
         says.append(f"{len(off)} of {count} claim too much or too little.")
     else:
-        says.append(f"None of the {count} claims too much or too little, as far as these samples show.")
-    says.append(
-        f"{name} is right in {percent(best['right'])}, with the lowest NLL ({from_number(best['nll']):.3f}){ahead}."
-    )
-    after = best.get("after")
-    if after is not None and best["kind"] != "fine":
-        says.append(f"A temperature brings its error from {100 * best['error']:.1f} to {percent(after['error'])}.")
+        unsteady = [names[row["method"]] for row in order if from_number(row.get("low", 0.0)) > 0]
+        mixed = f" on the whole, but the calibration error of {joined(unsteady)} is more than chance."
+        says.append(
+            f"None of the {count} claims too much or too little"
+            f"{mixed if unsteady else ', as far as these samples show.'}"
+        )
+    says.append(f"{name} {_is_right(best, words)}, with {lowest}{ahead}.")
+    if best["kind"] != "fine" and "after" in best:
+        error = f"its error {'from' if _helps(best) else 'of'} {100 * best['error']:.1f}"
+        to = f"{error} to {percent(best['after']['error'])}"
+        says.append(f"A temperature brings {to}." if _helps(best) else f"A temperature does not repair {error} %.")
     changed = _ranked_otherwise(best, useful)
-    if changed is not None:
+    if changed is not None and best is useful[0]:
         says.append(f"After temperature scaling {names[changed['method']]} has the lowest NLL.")
     return headline, " ".join(says)
 
@@ -167,6 +239,41 @@ def _ranked_otherwise(best: OverviewRow, useful: Sequence[OverviewRow]) -> Overv
         return None
     first = min(useful, key=lambda row: from_number(row["after"]["nll"]))
     return None if first is best else first
+
+
+def _more_accurate(a: OverviewRow, b: OverviewRow, pairs: Sequence[Compared]) -> bool:
+    """Whether ``a`` is right more often than ``b``, beyond chance."""
+    for pair in pairs:
+        if (
+            pair["metric"] == "accuracy"
+            and pair["significant"]
+            and {pair["a"], pair["b"]} == {a["method"], b["method"]}
+        ):
+            return (from_number(pair["difference"]) > 0) == (pair["a"] == a["method"])
+    return False
+
+
+def _nlls(row: OverviewRow) -> str:
+    """The NLL as given and after a temperature."""
+    values = [from_number(row["nll"]), from_number(row["after"]["nll"])]
+    return "NLL " + " → ".join("∞" if value == math.inf else f"{value:.3f}" for value in values)
+
+
+def _is_level(a: OverviewRow, b: OverviewRow, pairs: Sequence[Compared]) -> bool:
+    """Whether their NLL cannot be told apart; an infinite one can, from any."""
+    return from_number(b["nll"]) < math.inf and not _differ(a, b, pairs, "nll")
+
+
+def _helps(row: OverviewRow) -> bool:
+    """Whether a temperature lowers the calibration error by enough to fit one."""
+    return "after" in row and row["after"]["error"] <= WORTH * row["error"]
+
+
+def _is_right(row: OverviewRow, words: OverviewWords) -> str:
+    """How often a model is right, in a sentence; of a binary one, its surest alarms."""
+    if words["rows"] is None:
+        return f"is right in {percent(row['right'])}"
+    return f"is right in {percent(row['right'])} of its {words['rows']:,} surest alarms ({words['positive']})"
 
 
 def _differ(a: OverviewRow, b: OverviewRow, pairs: Sequence[Compared], metric: str) -> bool:
@@ -180,33 +287,44 @@ def _choices(
     useful: Sequence[OverviewRow],
     names: Mapping[str, str],
     pairs: Sequence[Compared],
+    words: OverviewWords,
 ) -> list[Choice]:
-    made: list[Choice] = [
-        {
-            "kind": "recommended",
-            "title": f"Use {names[best['method']]}" + (", and fit a temperature" if best["kind"] != "fine" else ""),
-            "text": _effect(best),
-            "code": "softkin calibrate fit validation.npz --method temperature --output cal/"
-            if best["kind"] != "fine" and "after" in best
-            else None,
-        }
-    ]
+    repair, code = "", None
+    if best["kind"] != "fine" and _helps(best):
+        repair, code = (
+            ", and fit a temperature",
+            "softkin calibrate fit validation.npz --method temperature --output cal/",
+        )
+    elif best["kind"] != "fine":
+        repair, code = ", and look for a calibrator", "softkin calibrate compare validation.npz test.npz"
+    title = f"Use {names[best['method']]}{repair}"
+    made: list[Choice] = [{"kind": "recommended", "title": title, "text": _effect(best, words), "code": code}]
+    changed = _ranked_otherwise(best, useful)
+    if changed is not None and best is useful[0]:
+        text = f"{_nlls(changed)}, then the lowest; it {_is_right(changed, words)}."
+        made.append(_option("Every model gets a temperature?", changed, text, names))
     accurate = max(order, key=lambda row: row["right"])
     if accurate is not best:
-        sure = "" if _differ(accurate, best, pairs, "accuracy") else "; the difference may be chance"
-        made.append(_option("Only the answers count?", accurate, f"{percent(accurate['right'])} right{sure}.", names))
+        known = words["rows"] is not None or _differ(accurate, best, pairs, "accuracy")
+        text = f"it {_is_right(accurate, words)}{'' if known else '; the difference may be sampling noise'}."
+        title = "Only the answers count?" if words["rows"] is None else "Only the order counts?"
+        made.append(_option(title, accurate, text, names))
     honest = min(useful, key=lambda row: row["error"])
     if honest is not best:
-        text = f"Error {percent(honest['error'])} as given, {percent(honest['right'])} right."
+        text = f"error {percent(honest['error'])} as given; it {_is_right(honest, words)}."
         made.append(_option("No calibrator in production?", honest, text, names))
     useless = [row for row in order if row["right"] < USELESS * max(row["right"] for row in order)]
     if useless:
         least = min(useless, key=lambda row: row["right"])
         title = f"Do not use {names[least['method']]}"
-        honest_words = "Honest, but right" if least["kind"] == "fine" or least["error"] < 0.05 else "Right"
-        text = f"{honest_words} in {percent(least['right'])} of the samples only."
+        honest_words = "Honest, but it" if least["kind"] == "fine" else "It"
+        text = f"{honest_words} {_is_right(least, words)} only."
         made.append({"kind": "avoid", "title": title, "text": text, "code": None})
-    elif order[-1] is not best and order[-1]["kind"] != "fine":
+    elif from_number(order[-1]["nll"]) == math.inf:
+        text = "It gave a probability of 0 to what came true: NLL ∞. A calibrator repairs that too."
+        title = f"Do not use {names[order[-1]['method']]} as it is"
+        made.append({"kind": "avoid", "title": title, "text": text, "code": None})
+    elif order[-1] is not best and order[-1]["kind"] != "fine" and not _is_level(best, order[-1], pairs):
         last = order[-1]
         how = "too sure" if last["sure"] > last["right"] else "too modest"
         text = f"{in_words(abs(last['sure'] - last['right']), capital=True)} {how}, and the highest NLL."
@@ -218,15 +336,16 @@ def _option(title: str, row: OverviewRow, text: str, names: Mapping[str, str]) -
     return {"kind": "option", "title": title, "text": f"{names[row['method']]}: {text}", "code": None}
 
 
-def _effect(row: OverviewRow) -> str:
-    says = f"{percent(row['right'])} right, NLL {from_number(row['nll']):.3f}."
+def _effect(row: OverviewRow, words: OverviewWords) -> str:
+    says = f"It {_is_right(row, words)}."
     after: Any = row.get("after")
-    if after is None or row["kind"] == "fine":
-        return f"{says} Calibration error {percent(row['error'])}."
+    if after is None or row["kind"] == "fine" or not _helps(row):
+        nll_text = "∞" if from_number(row["nll"]) == math.inf else f"{from_number(row['nll']):.3f}"
+        return f"{says} NLL {nll_text}, calibration error {percent(row['error'])}."
     temperature = from_number(after["temperature"])
     return (
         f"{says} With T = {temperature:.2f}: error {100 * row['error']:.1f} → {percent(after['error'])}, "
-        f"NLL {from_number(row['nll']):.3f} → {from_number(after['nll']):.3f}, answers unchanged."
+        f"{_nlls(row)}, answers unchanged."
     )
 
 

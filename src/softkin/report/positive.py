@@ -4,8 +4,8 @@ The winning class hides half of what a binary model says: 75 % and 37 % of a rar
 confidence. Pairs of a confidence and an outcome are the same, with "right" in the place of the positive class.
 """
 
+import re
 from collections.abc import Collection
-from dataclasses import asdict
 from typing import Literal, TypedDict
 
 import torch
@@ -25,6 +25,11 @@ STATED_BINS = 10  # for the headline: bins of ten points, as people round
 LEAST_IN_BIN = 30  # samples of a bin that the headline may quote
 LEAST_GAP = 0.02
 TAIL = 0.05
+
+
+def name_of(name: str) -> str:
+    """A class in a sentence: a number alone would read as one of the counts."""
+    return f"class {name}" if re.fullmatch(r"[-+]?\d+(\.\d+)?", name) else name
 
 
 def claims_of(p: Tensor, y: Tensor) -> Claims:
@@ -55,10 +60,7 @@ def build(claims: Claims, settings: Settings, confidence: float) -> Positive:
         "caught": caught.tolist(),
         "auroc": _auroc(scores, hits) if 0 < total < len(hits) else None,
         "average_precision": _average_precision(scores, hits) if total else None,
-        "certified": [
-            {"target": rate, "rule": None if found.chosen is None else asdict(found.chosen)}  # type: ignore[typeddict-item]
-            for rate, found in selections.items()
-        ],
+        "certified": [{"target": rate, "rule": data.rule(found.chosen)} for rate, found in selections.items()],
     }
 
 
@@ -132,7 +134,7 @@ def in_words(positive: Positive, name: str, num_samples: int) -> Said:
         if count * abs(claimed - true) > excess:
             worst, excess = m, count * abs(claimed - true)
     auroc = positive["auroc"]
-    told = "" if auroc is None else f" It ranks {100 * auroc:.1f} % of pairs of a case and another rightly (AUROC)."
+    told = "" if auroc is None else f" It tells {name} from the rest in {100 * auroc:.1f} % of pairs (AUROC)."
     detail = f"It expects {100 * expected:.1f} % {name}, and {100 * share:.1f} % are.{told}"
     if worst is None:
         fine = f"What it says of {name} comes true, as far as {num_samples:,} samples show"

@@ -25,6 +25,7 @@ SCRIPTS = (
     "abstain.js",
     "model.js",
     "unknown.js",
+    "groups.js",
     "decisions.js",
     "lines.js",
     "positive.js",

@@ -1,6 +1,6 @@
 // The page of what a command compares: a picture of one measure with intervals, and the table of all; or limits.
 
-const MARKS = { best: "★ best", worse: "○ worse than the best", kept: "✓ kept", broken: "✗ broken" };
+const MARKS = { best: "★ best", worse: "○ worse than the best", kept: "✓ kept", open: "? may be chance", broken: "✗ broken" };
 
 addPage("results", () => {
   drawPage("results", [
@@ -27,12 +27,12 @@ function resultsPicture() {
       if (line) values.push(line.value);
       const least = Math.min(...values), most = Math.max(...values), room = (most - least) * 0.06 || 0.01;
       const ends = [column.percent && least >= 0 ? Math.max(0, least - room) : least - room, most + room];
-      const left = Math.min(0.46 * width, 16 + 7 * Math.max(...rows.map((row) => Math.min(26, row.name.length)))), step = 28;
+      const left = Math.min(0.5 * width, 20 + 7.2 * Math.max(...rows.map((row) => Math.min(26, row.name.length)))), step = 28;
       const f = frame(width, 56 + step * rows.length, { x: ends, y: [0, rows.length], left, right: width < 560 ? 14 : 20, bottom: 44, xTicks: niceTicks(...ends, width < 560 ? 3 : 5), xFormat: (v) => (column.percent ? percent(v, most - least < 0.04 ? 1 : 0) : fixed(v, most - least < 0.2 ? 2 : 1)), xLabel: column.title, label: `${column.title} of ${rows.length} ${data.subject}, with intervals. Arrow keys go through them.` });
-      if (line) f.root.append(svg("line", { class: "rule claimed", x1: f.X(line.value), x2: f.X(line.value), y1: f.top, y2: f.base }), svg("text", { class: "rule-text claimed", x: f.X(line.value) - 5, y: f.base - 4, "text-anchor": "end" }, line.title));
+      if (line) f.root.append(svg("line", { class: "rule claimed", x1: f.X(line.value), x2: f.X(line.value), y1: f.top, y2: f.base }), svg("text", { class: "rule-text claimed", x: f.X(line.value) - 5, y: f.top + 10, "text-anchor": "end" }, line.title));
       rows.forEach((row, i) => {
         const cell = row.cells[column.key], y = f.Y(rows.length - i - 0.5);
-        f.root.append(svg("text", { class: row.mark === "best" ? "row-name strong" : "row-name", x: left - 10, y: y + 4, "text-anchor": "end" }, isolated(row.name, Math.floor((left - 12) / 6.6))));
+        f.root.append(svg("text", { class: row.mark === "best" ? "row-name strong" : "row-name", x: left - 10, y: y + 4, "text-anchor": "end" }, isolated(row.name, Math.floor((left - 14) / 7.1))));
         if (exists(cell.low)) f.root.append(svg("line", { class: "whisker", x1: f.X(Number(cell.low)), x2: f.X(Number(cell.high)), y1: y, y2: y }));
         const reference = exists(cell.chance) ? cell.chance : row.reference && row.reference[column.key];
         if (exists(reference)) f.root.append(svg("line", { class: "chance", x1: f.X(Number(reference)), x2: f.X(Number(reference)), y1: y - 8, y2: y + 8 }));
@@ -73,7 +73,7 @@ function limitMark(row) {
     "svg",
     { class: "limit-mark", viewBox: "0 0 200 22", width: 200, height: 22, role: "img", "aria-label": `measured ${text(value)}, limit ${text(bound)}` },
     svg("line", { class: "grid", x1: 6, x2: 194, y1: 11, y2: 11 }),
-    exists(low) ? svg("line", { class: row.mark === "broken" ? "dumb-span over" : "dumb-span", x1: X(Number(low)), x2: X(Number(high)), y1: 11, y2: 11 }) : null,
+    exists(low) ? svg("line", { class: { broken: "dumb-span over", open: "dumb-span open" }[row.mark] || "dumb-span", x1: X(Number(low)), x2: X(Number(high)), y1: 11, y2: 11 }) : null,
     svg("circle", { class: "dumb-right", cx: X(Number(value) || 0), cy: 11, r: 4.5 }),
     bounds.map((v) => svg("line", { class: "chance", x1: X(v), x2: X(v), y1: 1, y2: 21 })),
   );
@@ -84,7 +84,7 @@ function limitsSection() {
   const rows = data.rows.map((row) => {
     const { value, low, high } = row.cells.value, text = (v) => (row.limit.percent ? share(v) : fixed(v, 3));
     return [
-      el("span", { class: row.mark === "kept" ? "good" : "bad", "data-mark": row.mark }, row.mark === "kept" ? "✓ kept" : "✗ broken"),
+      el("span", { class: { kept: "good", broken: "bad" }[row.mark], "data-mark": row.mark }, MARKS[row.mark]),
       row.name,
       el("span", { "data-value": value }, exists(value) ? text(value) : "undefined"),
       exists(low) ? `${text(low)} to ${text(high)}` : "–",

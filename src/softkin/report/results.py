@@ -4,6 +4,7 @@ Each takes the plain data that the command's ``--json`` prints, and has one form
 with intervals, and the table of all.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -44,7 +45,7 @@ def of_calibrators(result: Mapping[str, Any]) -> ResultsPage:
     if result["winner"] == UNCALIBRATED:
         headline = "No calibrator improves it"
     else:
-        headline = says if UNCALIBRATED in better else f"{says}, but it may be chance"
+        headline = says if UNCALIBRATED in better else f"{says}, but that may be sampling noise"
     detail = ""
     if before is not None and first is not before:
         nll, ece = (
@@ -87,13 +88,13 @@ def of_rules(result: Mapping[str, Any]) -> ResultsPage:
         small = min(sets, key=lambda line: _value(line, "size"))
         says.append(
             f"{small['rule']} needs {_value(small, 'size'):.2f} classes in a set to hold the truth in "
-            f"{100 * _value(small, 'coverage'):.1f} % of the samples."
+            f"{100 * _value(small, 'coverage'):.1f} % of the samples{_promised(small)}."
         )
     if answers:
         most = max(answers, key=lambda line: _value(line, "answered"))
         says.append(
             f"{most['rule']} answers {100 * _value(most, 'answered'):.1f} %, of which "
-            f"{100 * _value(most, 'error'):.1f} % are wrong."
+            f"{100 * _value(most, 'error'):.1f} % are wrong{_promised(most)}."
         )
     headline = f"{len(lines)} ways to decide, each with its guarantee"
     if answers:
@@ -109,6 +110,12 @@ def of_rules(result: Mapping[str, Any]) -> ResultsPage:
         chart=[key for key in ("answered", "error", "coverage", "size") if key in keys],
         failed=[(line["rule"], line["failed"]) for line in result["rules"] if "failed" in line],
     )
+
+
+def _promised(line: Mapping[str, Any]) -> str:
+    """The share that a rule guarantees, beside the one that was measured."""
+    found = re.search(r"at (?:most|least) [\d.]+ %", line["guarantee"])
+    return f" (promised: {found[0]})" if found else ""
 
 
 def of_audition(result: Mapping[str, Any]) -> ResultsPage:
@@ -151,7 +158,7 @@ def of_audition(result: Mapping[str, Any]) -> ResultsPage:
 
 
 def of_limits(result: Mapping[str, Any]) -> ResultsPage:
-    """The page of ``softkin check``: a row for each limit, ✓ where it is kept and ✗ where it is broken."""
+    """The page of ``softkin check``: a row for each limit, ✓ where it is kept, ✗ where it is broken, else ?."""
     rows: list[ResultRow] = []
     for limit in result["limits"]:
         metric = METRICS[limit["metric"]]
@@ -160,14 +167,18 @@ def of_limits(result: Mapping[str, Any]) -> ResultsPage:
             {
                 "name": limit["title"],
                 "cells": {"value": cell},
-                "mark": "kept" if limit["kept"] else "broken",
+                "mark": limit["mark"],
                 "note": limit["text"],
                 "limit": {"kind": limit["kind"], "value": limit["limit"], "percent": metric.percent},
             }
         )
     broken = sum(not limit["kept"] for limit in result["limits"])
     many = f"{broken} of {len(rows)} limits {'is' if broken == 1 else 'are'} broken"
-    fine = "Every limit is kept" if result["strict"] else "No limit is broken"
+    beyond = sum(limit["mark"] == "open" for limit in result["limits"])
+    fine = "Every limit is kept"
+    if beyond:
+        lie = "value lies" if beyond == 1 else "values lie"
+        fine = f"No limit is shown to be broken, but {beyond} of {len(rows)} {lie} beyond"
     rule = (
         "A limit is kept only if the whole interval lies within it."
         if result["strict"]

@@ -147,9 +147,7 @@ function figureOf({ title, note = null, drawn, rows, before = null, after = null
     return picture && titled(picture, drawn.heading ? drawn.heading() : title, drawn.legend ? drawn.legend() : []);
   };
   const button = (text, label, run) => el("button", { type: "button", class: "take", "aria-label": `${text}: save ${title} as ${label}`, "data-take": text.toLowerCase(), click: run }, text);
-  const tools = el(
-    "span",
-    { class: "takes" },
+  const buttons = [
     button("SVG", "a drawing (SVG)", () => {
       const picture = root();
       if (picture) download(fileName(title, "svg"), svgText(picture), "image/svg+xml");
@@ -159,7 +157,8 @@ function figureOf({ title, note = null, drawn, rows, before = null, after = null
       if (picture) download(fileName(title, "png"), await pngOf(picture), "image/png");
     }),
     button("CSV", "a table (CSV)", () => download(fileName(title, "csv"), csvOf(rows()), "text/csv")),
-  );
+  ];
+  const tools = oneStop(el("span", { class: "takes", role: "toolbar", "aria-label": `Save ${title}` }, buttons), buttons, ARROW_KEYS);
   const node = el(
     "figure",
     { class: "card" },
@@ -192,24 +191,25 @@ function card() {
   root.append(say(cut(data.name, 60), 60, 82, 28, { weight: 600 }), say("softkin", 1140, 82, 26, { family: "serif", weight: 600, anchor: "end", fill: colour("soft") }));
   const title = document.getElementById("headline").textContent;
   const detail = document.querySelector("#answers .lead");
-  const charts = Array.from(document.querySelectorAll("#answer-trust svg"));
-  const room = charts.length ? 30 : 46;
+  const charts = Array.from(document.querySelectorAll("#answer-trust svg, #overview-figure .chart > svg"));
+  const room = charts.length ? 24 : 46;
   let y = 160;
-  for (const line of lines(cut(title, 120), room).slice(0, 3)) {
-    root.append(say(line, 60, y, 54, { family: "serif", weight: 600 }));
-    y += 62;
+  for (const line of lines(cut(title, 120), room).slice(0, 4)) {
+    root.append(say(line, 60, y, charts.length ? 44 : 54, { family: "serif", weight: 600 }));
+    y += charts.length ? 52 : 62;
   }
-  for (const line of lines(cut(detail ? detail.textContent : "", 260), charts.length ? 50 : 84).slice(0, 5)) {
+  for (const line of lines(cut(detail ? detail.textContent : "", 300), charts.length ? 42 : 84).slice(0, 8)) {
     root.append(say(line, 60, y, 24, { fill: colour("soft") }));
     y += 34;
   }
-  y = 560;
+  y = 588;
   root.append(say(Array.from(document.querySelectorAll(".eyebrow > span"), (node) => node.textContent).map((text) => cut(text, 40)).join("  ·  "), 60, y, 24, { fill: colour("soft") }));
-  charts.slice(-2).forEach((chart, i) => {
-    const copy = standalone(chart);
-    const caption = chart.parentNode.querySelector("figcaption").textContent;
-    Object.entries({ x: charts.length > 1 ? 640 : 700, y: 120 + i * 232, width: 440, height: 216 }).forEach(([key, value]) => copy.setAttribute(key, value));
-    root.append(copy, ...lines(cut(caption, 90), 20).slice(0, 5).map((line, place) => say(line, 1000, 170 + i * 232 + place * 24, 18, { fill: colour("soft") })));
-  });
+  const [chart] = charts;
+  if (chart) {
+    const copy = standalone(chart), caption = chart.parentNode.querySelector("figcaption");
+    Object.entries({ x: 640, y: 108, width: 500, height: caption ? 350 : 430 }).forEach(([key, value]) => copy.setAttribute(key, value));
+    const words = caption ? cellWords(caption).replace("◆", "\n◆").split("\n") : [];
+    root.append(copy, ...words.flatMap((line) => lines(cut(line.trim(), 160), 58)).slice(0, 4).map((line, place) => say(line, 640, 484 + place * 24, 17, { fill: colour("soft") })));
+  }
   return root;
 }

@@ -1,6 +1,7 @@
 """Several models on the same samples → the data of one page: a table, paired differences, classes, agreement."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +19,9 @@ from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import MeasuredData, Settings
 from softkin.predictions import Predictions
-from softkin.report.comparison import column_data, page, pooled
-from softkin.report.data import Agreement, CellData, ClassesOfModels, ComparisonPage, TableRow
+from softkin.report import positive
+from softkin.report.comparison import column_data, page, pooled, pooled_claims
+from softkin.report.data import Agreement, CellData, ClassesOfModels, ComparisonPage, Curves, TableRow
 from softkin.report.model import check_evaluated
 from softkin.report.overview import of_models
 
@@ -58,11 +60,11 @@ def build_models(
     """
     if not 2 <= len(models) <= MOST:
         raise ValueError(f"`models` must be 2 to {MOST} for one page, got {len(models)}.")
-    if any(model.are_pairs or model.votes is not None or model.weights is not None for model in models):
-        raise ValueError(
-            "a page of several files shows classes without votes and weights; put pairs of several models into one "
-            "file, and name their column with --group."
-        )
+    if any(model.votes is not None or model.weights is not None for model in models):
+        raise ValueError("a page of several files shows no votes and weights yet; --details prints each.")
+    pairs_alone = models[0].are_pairs
+    if any(model.are_pairs != pairs_alone for model in models):
+        raise ValueError("a page shows pairs of a confidence and an outcome, or models with classes, not both.")
     level = checks.level(confidence)
     first, *others = models
     in_order = [first, *(aligned(first, other) for other in others)]
@@ -78,8 +80,9 @@ def build_models(
     pairs = _pairs(comparisons, keys)
     columns = [
         metric
-        for metric in catalogue.shown("evaluate", first.num_classes)
+        for metric in catalogue.shown("evaluate", evaluated[0]["num_classes"])
         if {"compare", "table", "wide"} & metric.shown
+        and all("absent" not in known["metrics"][metric.key] for known in evaluated)
     ]
     rows: list[TableRow] = [{"method": key, "cells": {}, "chosen": None, "target": None} for key in keys]
     for metric in columns:
@@ -90,27 +93,39 @@ def build_models(
     overview = of_models(keys, shorts, in_order, evaluated, pairs, n_bins=n_bins, seed=seed)
     y = first.known_labels
     answers = torch.stack([model.probabilities.argmax(dim=1) for model in in_order])
-    content = {
+    content: dict[str, Any] = {
         "name": name or f"{len(models)} models compared",
         "subject": "models",
         "sampled": None if population is None else {"rows": len(first), "of": population},
         "notes": _notes(settings, len(models)),
         "num_samples": len(first),
-        "num_classes": first.num_classes,
-        "class_names": next((model.class_names for model in models if model.class_names), None),
+        "num_classes": evaluated[0]["num_classes"],
+        "class_names": next((model.class_names for model in models if model.class_names and not pairs_alone), None),
         "methods": [{"key": key, "name": title} for key, title in zip(keys, titles, strict=True)],
         "overview": overview,
         "table": {
-            "columns": [column_data(metric) for metric in columns],
+            "columns": [column_data(metric, single=pairs_alone) for metric in columns],
             "rows": sorted(rows, key=lambda row: from_number(row["cells"]["nll"]["value"])),
         },
-        "curves": {key: pooled([model]) for key, model in zip(keys, in_order, strict=True)},
+        "curves": {key: _curves(model) for key, model in zip(keys, in_order, strict=True)},
         "verdicts": {key: row["verdict"] for key, row in zip(keys, evaluated, strict=True)},
         "pairs": pairs,
-        "classes": _classes(answers, y, first.num_classes, keys, 1 - level),
-        "agreement": _agreement(answers, y),
     }
+    if not pairs_alone:
+        content |= {
+            "classes": _classes(answers, y, first.num_classes, keys, 1 - level),
+            "agreement": _agreement(answers, y),
+        }
     return page(content)
+
+
+def _curves(model: Predictions) -> Curves:
+    """The reliability of answers and output; of a binary model, that of the probability of the positive class."""
+    if model.are_pairs:
+        return pooled_claims([model.claims])
+    if model.num_classes != 2:
+        return pooled([model])
+    return pooled_claims([positive.claims_of(model.probabilities, model.known_labels)])
 
 
 def _titles(models: Sequence[Predictions]) -> list[str]:
@@ -215,6 +230,6 @@ def _notes(settings: Settings, count: int) -> list[str]:
         f"Below each value is its {100 * settings.level:g} % interval from {settings.resamples:,} resamples "
         "of whole samples, and in brackets the value that a perfectly calibrated model would have with as many "
         "samples.",
-        f"Bold: best. ○: worse than the best beyond chance on the same samples ({pairs}, from "
+        f"Bold: best. ○: worse than the best by more than sampling noise explains, on the same samples ({pairs}, from "
         f"{resamples_for(count, settings):,} resamples; Holm's rule). After T: cross-fitted temperature scaling.",
     ]

@@ -26,6 +26,7 @@ from softkin.report.data import (
     Column,
     ComparisonPage,
     History,
+    Overview,
     Similarity,
     Sweep,
     SweepPoint,
@@ -95,14 +96,7 @@ def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) 
         "source": f"{kept.data.get('source', kept.spec.data)}, {kept.data.get('rows', '')}; network {kept.spec.model}",
         "notes": _without_meanings(shown["notes"], shown["columns"]),
         "recommendation": list(shown.get("recommendation") or ()),
-        "overview": study_overview.of_rows(
-            [Row.from_dict(row) for row in shown["rows"]],
-            seconds=seconds_of_networks(folder),
-            data=kept.spec.data,
-            num_samples=len(first),
-        )
-        if shown["finished"]
-        else None,
+        "overview": _overview(folder, shown, len(first)),
         "seeds": list(kept.spec.seeds),
         "num_samples": len(first),
         "num_classes": first.num_classes,
@@ -118,6 +112,24 @@ def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) 
         "histories": _histories(folder, by_method),
         "similarity": _similarity(folder, by_method, first),
     }
+
+
+def _overview(folder: StudyFolder, shown: Mapping[str, Any], num_samples: int) -> Overview | None:
+    """The first screen; while a study runs, that of the methods that have all their seeds."""
+    spec = folder.kept.spec
+    rows = [Row.from_dict(row) for row in shown["rows"]]
+    done = [row for row in rows if "nll" in row.cells and row.cells["nll"].n == len(spec.seeds)]
+    if not shown["finished"] and len(done) < 2:
+        return None
+    made = study_overview.of_rows(
+        rows if shown["finished"] else done,
+        seconds=seconds_of_networks(folder),
+        data=spec.data,
+        num_samples=num_samples,
+    )
+    if made is not None and not shown["finished"]:
+        made["detail"] = f"The study is not finished; these {len(done)} methods are. {made['detail']}"
+    return made
 
 
 def _saved_table(folder: StudyFolder, results: Sequence[Result]) -> dict[str, Any] | None:
@@ -138,7 +150,8 @@ def _without_meanings(notes: Sequence[str], columns: Sequence[Mapping[str, Any]]
     titles = "|".join(re.escape(column["title"]) for column in columns)
     kept = [note for note in notes if not re.match(rf"({titles})[,:]", note, flags=re.IGNORECASE)]
     # On the page only what is worse is marked: where most methods are level, their marks would emphasise nothing.
-    return [note.replace("≈: cannot be told from the best.", "○: worse than the best beyond chance.") for note in kept]
+    worse = "○: worse than the best by more than sampling noise explains."
+    return [note.replace("≈: cannot be told from the best.", worse) for note in kept]
 
 
 def _column(saved: Mapping[str, Any]) -> Column:

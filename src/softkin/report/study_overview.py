@@ -44,7 +44,7 @@ def of_rows(rows: Sequence[Row], *, seconds: Mapping[str, float], data: str, num
     if plain is None:
         headline, detail = _without_baseline(rows, chosen)
     else:
-        headline, detail = _headline(plain, kind), _detail(rows, plain, shown, judged)
+        headline, detail = _headline(plain, kind), _detail(rows, plain, chosen, shown, judged)
     return {
         "headline": headline,
         "kind": kind,
@@ -134,7 +134,7 @@ def _headline(plain: Row, kind: str) -> str:
     return "Trained the usual way, it is as right as it is sure"
 
 
-def _detail(rows: Sequence[Row], plain: Row, shown: Mapping[str, OverviewRow], judged: bool) -> str:
+def _detail(rows: Sequence[Row], plain: Row, chosen: Row | None, shown: Mapping[str, OverviewRow], judged: bool) -> str:
     mean = shown[plain.method]
     says = [f"One-hot is {percent(mean['sure'], 0)} sure and {percent(mean['right'], 0)} right."]
     others = [row for row in rows if row is not plain]
@@ -157,13 +157,16 @@ def _detail(rows: Sequence[Row], plain: Row, shown: Mapping[str, OverviewRow], j
     )
     if len(repaired) == len(others) > 1:
         many = f"{'Both' if len(others) == 2 else f'All {len(others)}'} other methods repair that"
-    says.append(f"{many}{each}{_swinging(others, repaired, shown, mean['kind'])}.")
+    says.append(f"{many}{each}{_not_repaired(others, repaired, shown, mean['kind'])}.")
     if len(repaired) > 1:
         level = [row for row in repaired if row.cells["ece_hist"].best or row.cells["ece_hist"].tie]
         if len(level) > 1:
             whom = f"Among the {len(repaired)}" if len(level) == len(repaired) else f"Among {len(level)} of them"
             few = _seeds(seeds, start=False)
-            says.append(f"{whom}, {few} cannot name a winner in calibration: choose by accuracy, NLL and cost.")
+            by = "choose by accuracy, NLL and cost"
+            if chosen is not None and chosen in level:
+                by = f"★ {chosen.title} is chosen by NLL, accuracy and cost"
+            says.append(f"{whom}, {few} cannot name a winner in calibration: {by}.")
         elif level:
             says.append(f"{level[0].title} is ahead of the others in calibration.")
     return " ".join(says)
@@ -178,16 +181,20 @@ def _in_every_seed(repaired: Sequence[Row], plain: Row) -> str:
     return f", {'each ' * (len(repaired) > 1)}in all {seeds} seeds" if better and seeds > 1 else ""
 
 
-def _swinging(others: Sequence[Row], repaired: Sequence[Row], shown: Mapping[str, OverviewRow], kind: str) -> str:
-    """Those that are off on the other side."""
+def _not_repaired(others: Sequence[Row], repaired: Sequence[Row], shown: Mapping[str, OverviewRow], kind: str) -> str:
+    """All others: those that are off on the other side, and those that are not shown to repair it."""
     opposite = {"over": "under", "under": "over"}.get(kind)
-    over = [row.title for row in others if row not in repaired and shown[row.method]["kind"] == opposite]
-    if not over:
-        return ""
-    named = (
-        joined(over) if len(over) <= MOST_NAMED else f"{', '.join(over[:MOST_NAMED])} and {len(over) - MOST_NAMED} more"
-    )
-    return f"; {named} swing{'s' * (len(over) == 1)} to the other side"
+    left = [row for row in others if row not in repaired]
+    over = [row.title for row in left if shown[row.method]["kind"] == opposite]
+    same = [row.title for row in left if shown[row.method]["kind"] != opposite]
+    says = f"; {_named(over)} swing{'s' * (len(over) == 1)} to the other side" if over else ""
+    return says + (f"; {_named(same)} {'is' if len(same) == 1 else 'are'} not shown to" if same else "")
+
+
+def _named(titles: Sequence[str]) -> str:
+    if len(titles) <= MOST_NAMED:
+        return joined(titles)
+    return f"{', '.join(titles[:MOST_NAMED])} and {len(titles) - MOST_NAMED} more"
 
 
 def _without_baseline(rows: Sequence[Row], chosen: Row | None) -> tuple[str, str]:
@@ -282,7 +289,10 @@ def _effect(row: Row, plain: Row, seconds: Mapping[str, float]) -> str:
     before, after = plain.cells["ece_hist"].value, row.cells["ece_hist"].value
     if row is plain:
         return f"Error {percent(after)}, accuracy {percent(row.cells['accuracy'].value)}."
-    says = [f"Error {100 * before:.1f} → {percent(after)}, {_accuracy(row, plain)}."]
+    nll = ""
+    if abs(before - after) < story.CLOSE / 2:  # then it is not for the error that a method is chosen
+        nll = f"NLL {plain.cells['nll'].value:.3f} → {row.cells['nll'].value:.3f}, "
+    says = [f"Error {100 * before:.1f} → {percent(after)}, {nll}{_accuracy(row, plain)}."]
     usual = seconds.get(registry.ONE_HOT, 0.0)
     if base != registry.ONE_HOT:
         timed = usual > 0 and base in seconds
@@ -311,7 +321,7 @@ def _accuracy(row: Row, plain: Row) -> str:
     if not proved and abs(change) < 0.0005:
         return "accuracy unchanged"
     sign = "+" if change >= 0 else "−"
-    beyond = f", {seeds} of {after.n} seeds" if proved else ", may be chance"
+    beyond = f", {seeds} of {after.n} seeds" if proved else ", may be sampling noise"
     return f"accuracy {100 * before.value:.1f} → {percent(after.value)} ({sign}{abs(100 * change):.1f}{beyond})"
 
 

@@ -12,7 +12,7 @@ function cellText(column, cell) {
   const text = (v) => `${column.signed && v > 0 ? "+" : ""}${fixed(v === null ? null : scale * Number(v), digits)}`;
   const beside = [cell.when_calibrated ? fixed(scale * Number(cell.when_calibrated.value), digits) : "", exists(cell.floor) ? `floor ${fixed(scale * Number(cell.floor), digits)}` : ""].filter(Boolean);
   const spread = exists(cell.std) ? `±${THIN}${fixed(scale * Number(cell.std), digits)}` : "";
-  const between = data.subject === "models" && exists(cell.low) ? `${text(cell.low)} to ${text(cell.high)}` : "";
+  const between = data.subject !== "methods" && exists(cell.low) ? `${text(cell.low)} to ${text(cell.high)}` : "";
   return [text(cell.value), spread, beside.join(", "), between];
 }
 
@@ -23,9 +23,9 @@ function againstMark(column, cell) {
   const scale = column.percent ? 100 : 1, digits = column.percent ? 1 : 3, unit = column.percent ? "points" : "nats";
   const [value, low, high, least] = [difference.value, difference.low, difference.high, difference.least].map((v) => fixed(scale * Number(v), digits));
   const interval = `${value} ${unit} (${low} to ${high})`;
-  if (difference.p_value > 0.05) return el("span", { class: "tie-mark", title: `no difference to one-hot found: ${interval}; would have seen ≥ ${least}` }, " ·");
+  if (difference.p_value > 0.05) return el("span", { class: "tie-mark", title: `no difference to one-hot found: ${interval}; would have seen ≥ ${least}` });
   const better = Number(difference.value) > 0 === column.larger_is_better;
-  return el("span", { class: "tie-mark", title: `${better ? "better" : "worse"} than one-hot: ${interval}` }, better ? " ▴" : " ▾");
+  return el("span", { class: "tie-mark", title: `${better ? "better" : "worse"} than one-hot: ${interval}` }, better ? "▴" : "▾");
 }
 
 function tableSection() {
@@ -34,6 +34,9 @@ function tableSection() {
   state.tableSort = null;
   state.tableRising = false;
   const body = el("tbody");
+  // Marks have a place of their own behind the number, as wide in all rows, so that digits stand below digits.
+  const count = (column, cell) => (cell ? Number(!cell.tie && !cell.best && exists(cell.p_value)) + Number(Boolean((againstMark(column, cell) || {}).textContent)) : 0);
+  const marked = Object.fromEntries(columns.map((column) => [column.key, Math.max(0, ...rows.map((row) => count(column, row.cells[column.key])))]));
   const wish = (column) => (column.larger_is_better === true ? "higher is better" : column.larger_is_better === false ? "lower is better" : column.signed ? "0 is best" : "no winner");
   const heads = columns.map((column) => {
     const button = el("button", { type: "button", "data-key": `table-${column.key}`, click: () => choose({ tableSort: column.key, tableRising: state.tableSort === column.key ? !state.tableRising : column.larger_is_better !== true }) }, cut(column.title, 40));
@@ -61,8 +64,7 @@ function tableSection() {
               "td",
               { "data-column": column.key, "data-value": cell.value },
               el("span", { class: mark, "data-value": cell.value }, text),
-              !cell.tie && !cell.best && exists(cell.p_value) ? el("span", { class: "tie-mark", title: "worse than the best beyond chance" }, " ○") : null,
-              againstMark(column, cell),
+              marked[column.key] ? el("span", { class: marked[column.key] > 1 ? "marks two-marks" : "marks" }, !cell.tie && !cell.best && exists(cell.p_value) ? el("span", { class: "tie-mark", title: "worse than the best by more than sampling noise explains" }, "○") : null, againstMark(column, cell)) : null,
               std ? el("span", { class: "std" }, ` ${std}`) : null,
               between ? el("span", { class: "note" }, between) : null,
               calm ? el("span", { class: "note" }, `(${calm})`) : null,
@@ -77,7 +79,7 @@ function tableSection() {
     get: () => (state.tableSort === null ? null : `${state.tableRising ? "" : "-"}${state.tableSort}`),
     set: (text) => columns.some(({ key }) => key === text.replace(/^-/, "")) && choose({ tableSort: text.replace(/^-/, ""), tableRising: !text.startsWith("-") }),
   });
-  const results = el("table", { class: "results" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, data.subject === "models" ? "Model" : "Method"), heads.map(({ th }) => th))), body);
+  const results = el("table", { class: "results" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, `${data.subject[0].toUpperCase()}${data.subject.slice(1, -1)}`), heads.map(({ th }) => th))), body);
   const save = el("button", { type: "button", class: "take", "aria-label": "CSV: save the table", click: () => download(fileName("table", "csv"), csvOf(results), "text/csv") }, "CSV");
   const meant = columns.filter(({ explained }) => explained);
   return section(
@@ -128,7 +130,7 @@ function methodBar() {
         move((to + inputs.length) % inputs.length);
       },
     },
-    el("legend", {}, `${data.subject === "models" ? "Models" : "Methods"} on the charts`),
+    el("legend", {}, `${data.subject[0].toUpperCase()}${data.subject.slice(1)} on the charts`),
     boxes.map(({ node: label }) => label),
     el("button", { type: "button", class: "chip", "data-key": "all-methods", click: () => show(data.methods.map((m) => m.key)) }, "All"),
     el("button", { type: "button", class: "chip", "data-key": "no-methods", click: () => show([]) }, "None"),

@@ -34,6 +34,7 @@ interface ModelPage {
   similarity: Similarity | null;
   out_of_distribution: Unknown[];
   unknown: UnknownSeen[];
+  groups: GroupsShown | null;
   sampled: SampledRows | null;
   mutual_information: Disagreement | null;
   decisions: Record<string, any> | null;
@@ -266,6 +267,36 @@ interface UnknownSeen {
   answered: number | null;
 }
 
+/** The groups of rows, the largest gap first, and whether they differ. */
+interface GroupsShown {
+  column: string;
+  level: number;
+  rows: GroupShown[];
+  gaps_differ: number | null;
+  curves_differ: number | null;
+}
+
+/** One group of rows. */
+interface GroupShown {
+  name: string;
+  num_samples: number;
+  right: number;
+  sure: number;
+  gap: MeasuredData;
+  error: MeasuredData;
+  auroc: MeasuredData | null;
+  bins: number[][];
+  threshold?: GroupThreshold;
+}
+
+/** The threshold of one group of rows. */
+interface GroupThreshold {
+  risk: number;
+  confidence: number;
+  chosen: Rule | null;
+  observed: Rule | null;
+}
+
 /** How many rows the page's charts are made from, drawn at random. */
 interface SampledRows {
   rows: number;
@@ -289,7 +320,7 @@ interface ComparisonPage {
   class_names: string[];
   kind: "comparison";
   sampled: SampledRows | null;
-  subject: "methods" | "models";
+  subject: "methods" | "models" | "labels";
   num_samples: number;
   bins: number[];
   metrics: MetricData[];
@@ -326,6 +357,7 @@ interface Overview {
   choices: Choice[];
   chosen: string | null;
   baseline: string | null;
+  words?: OverviewWords;
 }
 
 /** Rows that belong together, such as methods for which one has to do the same. */
@@ -364,6 +396,15 @@ interface Choice {
   title: string;
   text: string;
   code: string | null;
+}
+
+/** What dots and ticks of the first picture are. */
+interface OverviewWords {
+  right: string;
+  sure: string;
+  note: string;
+  rows: number | null;
+  positive: string | null;
 }
 
 /** The table. */
@@ -559,7 +600,7 @@ interface ResultsPage {
 interface ResultRow {
   name: string;
   cells: Record<string, ResultCell>;
-  mark: "best" | "worse" | "kept" | "broken" | null;
+  mark: "best" | "worse" | "kept" | "open" | "broken" | null;
   note: string;
   limit?: LimitShown;
   reference?: Record<string, Plain>;
@@ -616,10 +657,11 @@ interface PageData {
   similarity: any;
   out_of_distribution: Unknown[];
   unknown: UnknownSeen[];
+  groups: GroupsShown | null;
   sampled: SampledRows | null;
   mutual_information: Disagreement | null;
   decisions: Record<string, any> | null;
-  subject: "calibrators" | "rules" | "sources" | "limits" | "methods" | "models";
+  subject: "calibrators" | "rules" | "sources" | "limits" | "methods" | "models" | "labels";
   notes: string[];
   recommendation: string[];
   seeds: number[];

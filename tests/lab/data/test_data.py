@@ -86,7 +86,7 @@ def test_npz(tmp_path):
     for arrays, words in (
         ({"x": np.zeros(3)}, "must hold `images` or `features`, and `labels`; it holds x"),
         (
-            {"images": np.zeros((2, 2)), "labels": np.zeros(2)},
+            {"images": np.zeros((2, 2)), "labels": np.full(2, 0.5)},
             r"`labels` must be integers of shape \(N,\), got float64",
         ),
         ({"images": np.zeros((2, 2)), "labels": np.array([{}, {}])}, "never unpickled"),
@@ -99,6 +99,22 @@ def test_npz(tmp_path):
     assert data.load(tmp_path / "b.npz").class_names == ["ant", "bee"]
     with pytest.raises(SoftkinError, match="could not be read as .npz: it is another format, or it was cut off"):
         data.load(path)
+
+
+def test_npz_as_people_save_it(tmp_path):
+    random = np.random.default_rng(0)
+    x, images = random.normal(size=(6, 3)).astype(np.float32), random.integers(0, 256, (6, 8, 7, 3), dtype=np.uint8)
+    expected = [0, 1, 2, 0, 1, 2]
+    for labels in (expected, np.array(expected, float), np.array(expected)[:, None]):
+        np.savez(tmp_path / "d.npz", X=x, y=labels)
+        found = data.load(tmp_path / "d.npz")
+        assert np.array_equal(found.values, x)
+        assert found.labels.tolist() == expected
+        assert found.kind == "features"
+    np.savez(tmp_path / "i.npz", data=images.transpose(0, 3, 1, 2), targets=expected)  # as torch has them
+    found = data.load(tmp_path / "i.npz")
+    assert found.kind == "images"
+    assert np.array_equal(found.values, images)
 
 
 def test_parquet(shared_data, tmp_path):

@@ -18,6 +18,7 @@ from PIL import Image
 
 from data_files import cifar100_folder, png, python2_pickle, rows, tar_of, tiny_imagenet_tree
 from softkin import SoftkinError
+from softkin._core.assumption import Assumption
 from softkin.lab import data
 from softkin.lab.data import word_counts
 
@@ -205,8 +206,9 @@ def test_idx_files(few, tmp_path, packed):
     assert np.array_equal(train.values[..., 0], grey[:250])
     assert test.labels.tolist() == labels[250:].tolist()
     assert train.class_names == [f"class {k}" for k in range(10)]
-    with pytest.raises(SoftkinError, match="one file of a data set; pass the folder"):
-        data.load(tmp_path / ("train-images-idx3-ubyte" + ".gz" * packed))
+    with pytest.warns(Assumption, match="one file of a data set; its folder is read"):
+        named = data.load(tmp_path / ("train-images-idx3-ubyte" + ".gz" * packed))
+    assert np.array_equal(named.values, train.values)
     write("train-images-idx3-ubyte", grey[:3])
     with pytest.raises(SoftkinError, match="a sample for each label, got 3 samples for 250 labels"):
         data.load(tmp_path)
@@ -379,7 +381,7 @@ def test_npz_pixels_sizes_and_wrong_ones(few, tmp_path):
         small.values[0], np.asarray(Image.fromarray(images[0]).resize((8, 8), Image.Resampling.BILINEAR))
     )
     for arrays, words in (
-        ({"images": images.transpose(0, 3, 1, 2), "labels": labels}, r"channels that come first move with transpose"),
+        ({"images": np.zeros((len(labels), 9, 8, 7)), "labels": labels}, r"or \(N, C, H, W\) with at most 4 channels"),
         ({"images": images - 3.5, "labels": labels}, "fractions from 0 to 1, got float64 from -3.5"),
         ({"images": images, "labels": labels - 99}, "`labels` must be classes from 0 on, got -"),
         (

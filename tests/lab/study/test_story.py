@@ -128,7 +128,7 @@ def test_infinite_losses_are_repaired_and_do_not_lead():
 def test_a_gap_within_chance_is_no_over_confidence():
     rows = judged([row("one-hot", 0.06, 1.0, 0.8, gap=0.03), row("ts", 0.06, 1.0, 0.8, shift=1)])
     assert "over-confident by 3.0 points" in told(rows)[0]
-    assert "a gap within chance" in told(rows, gap_error=0.02)[0]
+    assert "a gap no larger than sampling noise explains" in told(rows, gap_error=0.02)[0]
 
 
 def test_one_seed_says_that_training_is_not_in_it():

@@ -419,7 +419,7 @@ def test_command_shows_what_is_not_done(tmp_path, capsys):
     ("arguments", "code", "words"),
     [
         (["run"], 2, "NAME must be given with run: one of table1, table2"),
-        (["list", "table1"], 2, "NAME must be left out with list"),
+        (["list", "tabel1"], 2, "did you mean 'table1'"),
         (["run", "tabel1"], 2, "did you mean 'table1'"),
         (["run", "table1", "--rows", "VGG"], 2, "row of table1 at scale small 'VGG' is not known"),
         (["run", "table1", "--data", "cifar100"], 2, "--data must be NAME=PATH"),

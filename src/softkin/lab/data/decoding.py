@@ -138,14 +138,19 @@ def pixels(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
     return values.astype(np.uint8) if top == 255 else np.rint(values.astype(np.float64) * 255).astype(np.uint8)
 
 
+CHANNELS = (1, 2, 3, 4)
+
+
 def with_channels(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """Add a channel axis to (N, H, W) images; (N, H, W, C) images are returned unchanged."""
+    """Images as (N, H, W, C): a missing channel axis is added, and channels that come first, as in torch, move."""
     if values.ndim == 3:
         return values[..., None]
-    if values.ndim != 4 or values.shape[3] not in (1, 2, 3, 4):
+    if values.ndim == 4 and values.shape[3] not in CHANNELS and values.shape[1] in CHANNELS:
+        return np.moveaxis(values, 1, 3)
+    if values.ndim != 4 or values.shape[3] not in CHANNELS:
         raise SoftkinError(
-            f"{name} must have shape (N, H, W) or (N, H, W, C) with at most 4 channels, got {values.shape}; "
-            "channels that come first move with transpose(0, 2, 3, 1)."
+            f"{name} must have shape (N, H, W), (N, H, W, C) or (N, C, H, W) with at most 4 channels, got "
+            f"{values.shape}."
         )
     return values
 

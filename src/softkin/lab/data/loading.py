@@ -1,6 +1,7 @@
 """Load labelled data of any known format: recognise the format and call its reader."""
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.assumption import Assumption
 from softkin._core.names import did_you_mean
 from softkin._io import cache, files
 from softkin._io import tables as table_files
@@ -190,7 +192,9 @@ def _file(path: Path, progress: bool | None) -> DataSource:
     if table_files.form_of(path) is not None:
         return labelled_tables.file_source(path)
     if "idx1-ubyte" in path.name or "idx3-ubyte" in path.name:
-        raise SoftkinError(f"{path} is one file of a data set; pass the folder, {path.parent}.")
+        said = f"{path} is one file of a data set; its folder is read, {path.parent}."
+        warnings.warn(said, Assumption, stacklevel=2)
+        return _folder(path.parent)
     raise SoftkinError(
         f"{path} has no known format; a folder of class folders, a table ({', '.join(table_files.FORMATS)}), .npz, the "
         "official archives of CIFAR and Tiny-ImageNet (.tar.gz, .zip), or a folder of idx files can be read."

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._core.names import DIGITS
-from softkin._io import files
+from softkin._io import files, roles
 from softkin._io.numpy_files import Archive
 from softkin.lab.data import decoding
 from softkin.lab.data.labelled import Labelled, Samples, numbered
@@ -19,6 +19,8 @@ from softkin.lab.data.source import WHOLE, DataSource, canonical, is_part
 from softkin.lab.data.store import Content
 
 CHUNK = 2**24  # bytes read at a time
+VALUES = ("images", "features", "X", "x", "data", "inputs")
+"""What samples are called; other names than the first two hold images if they have more than two dimensions"""
 FEATURES = Path(__file__).parent / "cifar100-features"
 """Frozen features of CIFAR-100's images that come with softkin; NOTICE.txt there says how they were made"""
 
@@ -89,15 +91,13 @@ def _read(path: Path) -> Content:
     with files.open_file(path) as file:
         archive = Archive(file, str(path))
         names = archive.keys
-        value = next((name for name in ("images", "features") if name in names), None)
-        if value is None or "labels" not in names:
+        value = next((name for name in VALUES if name in names), None)
+        called = roles.find(names, "label")
+        if value is None or called is None:
             raise SoftkinError(
                 f"{path} must hold `images` or `features`, and `labels`; it holds {', '.join(names) or 'nothing'}."
             )
-        stream = archive.array("labels")
-        if stream.dtype.kind not in "iu" or len(stream.shape) != 1:
-            raise SoftkinError(f"{path}: `labels` must be integers of shape (N,), got {stream.dtype} {stream.shape}.")
-        labels = stream.all()
+        labels = _labels(archive.array(called), called, path)
         class_names = archive.text("class_names") if "class_names" in names else None
         shape = archive.array(value).shape
     if not len(labels) or labels.min() < 0:
@@ -115,7 +115,21 @@ def _read(path: Path) -> Content:
             f"{path}: `labels` must be below {len(class_names)}, for which there are class names, got {labels.max()}."
         )
     chunks = _chunks(path, value)
-    return Content(labels.astype(np.int64), class_names, "images" if value == "images" else "features", chunks)
+    return Content(labels.astype(np.int64), class_names, "images" if _are_images(value, shape) else "features", chunks)
+
+
+def _are_images(name: str, shape: tuple[int, ...]) -> bool:
+    return name == "images" or (name != "features" and len(shape) > 2)
+
+
+def _labels(stream: Any, name: str, path: Path) -> NDArray[Any]:
+    """(N,) labels; whole numbers may be floats, and a column (N, 1)."""
+    shape = stream.shape[:1] if len(stream.shape) == 2 and stream.shape[1] == 1 else stream.shape
+    if stream.dtype.kind in "biuf" and len(shape) == 1:
+        labels: NDArray[Any] = stream.all().reshape(shape)
+        if bool((labels == np.floor(labels)).all()):
+            return labels.astype(np.int64)
+    raise SoftkinError(f"{path}: `{name}` must be integers of shape (N,), got {stream.dtype} {stream.shape}.")
 
 
 def _chunks(path: Path, name: str) -> Iterator[NDArray[Any]]:
@@ -130,7 +144,7 @@ def _chunks(path: Path, name: str) -> Iterator[NDArray[Any]]:
 
 def _as_values(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
     called = f"{path}: `{name}`"
-    if name == "images":
+    if _are_images(name, values.shape):
         return decoding.pixels(decoding.with_channels(values, called), called)
     if values.ndim != 2 or values.dtype.kind not in "biuf":
         raise SoftkinError(f"{called} must be numbers of shape (N, D), got {values.dtype} {values.shape}.")

@@ -38,6 +38,8 @@ class DataSet:
     """MD5 checksums of the files in the archive."""
     system: str | None = None
     """The folder in which a package of the operating system installs the data set."""
+    is_vectors: bool = False
+    """Whether it holds word vectors, which are no data to train on"""
 
 
 _FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
@@ -127,6 +129,7 @@ DATA_SETS.add(
                 "http://wikipedia2vec.s3.amazonaws.com/models/en/2018-04-20/enwiki_20180420_100d.txt.bz2",
             ),
         ),
+        is_vectors=True,
     ),
 )
 

@@ -14,7 +14,7 @@ from softkin.lab import models
 from softkin.lab.study import columns as registry
 from softkin.lab.study.columns import PAPER
 from softkin.lab.study.heads import HEADS, USES_KIN
-from softkin.lab.training.methods import METHODS, Parameter, TrainingMethod, Value, parameters, text_of
+from softkin.lab.training.methods import METHODS, Parameter, TrainingMethod, Value, parameters
 from softkin.lab.training.objectives.labels import PRIOR
 from softkin.lab.training.training_run import digest_of
 from softkin.losses.learned import PRIOR_ROWS
@@ -117,11 +117,9 @@ class StudySpec:
         self._set("seeds", _seeds(self.seeds))
         for key in ("methods", "ood", "tune"):
             self._set(key, _texts(getattr(self, key), key))
-        self._set("tune", tuple(name.replace("-", "_") for name in self.tune if name != "none"))
+        self._set("tune", tuple(dict.fromkeys(name.replace("-", "_") for name in self.tune if name != "none")))
         for name in self.tune:
             require(name, TUNABLE, "`tune`:")
-        if len(set(self.tune)) < len(self.tune):
-            raise ValueError(f"`tune` must hold fields that differ, got {', '.join(self.tune)}.")
         for key in ("name", "data"):
             if not isinstance(getattr(self, key), str) or not getattr(self, key):
                 raise TypeError(f"`{key}` must be a text, got {getattr(self, key)!r}.")
@@ -141,9 +139,7 @@ class StudySpec:
             if getattr(self, key) is not None:
                 checks.count(getattr(self, key), key)
         checks.count(self.ood_rows, "ood_rows", most=MOST_ROWS)
-        self._set("methods", tuple(registry.check(name) for name in self.methods))
-        if len(set(self.methods)) < len(self.methods):
-            raise ValueError(f"`methods` must differ, got {', '.join(self.methods)}.")
+        self._set("methods", tuple(dict.fromkeys(registry.check(name) for name in self.methods)))
         for value in _numbers((*self.alpha, *self.uniform_alpha)):
             checks.alpha(value)
         for value in _numbers(self.beta):
@@ -406,9 +402,7 @@ def _grid(values: Any, name: str) -> tuple[Value, ...]:
     )
     if not grid and name in ("alpha", "beta"):
         raise ValueError(f"`{name}` must hold at least one number, got none.")
-    if len(set(grid)) < len(grid):
-        raise ValueError(f"`{name}` must hold numbers that differ, got {', '.join(map(text_of, grid))}.")
-    return grid
+    return tuple(dict.fromkeys(grid))
 
 
 def _seeds(values: Any) -> tuple[int, ...]:
@@ -429,7 +423,9 @@ def _short(values: Sequence[Any]) -> str:
 
 
 def _texts(values: Any, name: str) -> tuple[str, ...]:
-    if isinstance(values, str) or not isinstance(values, list | tuple):
+    if isinstance(values, str):
+        return tuple(part.strip() for part in values.split(",") if part.strip())
+    if not isinstance(values, list | tuple):
         raise TypeError(f"`{name}` must be a list of names, got {values!r}.")
     for value in values:
         if not isinstance(value, str):

@@ -202,7 +202,7 @@ def _how_wrong(plain: "Row", fine: bool, chance: float) -> str:
     if fine:
         return f"{says}, as it should; {hist}."
     if abs(gap.value) <= chance:
-        return f"{says}, a gap within chance; {hist}."
+        return f"{says}, a gap no larger than sampling noise explains; {hist}."
     kind = "over-confident" if gap.value > 0 else "under-confident"
     return f"{says}, so it is {kind} by {100 * abs(gap.value):.1f} points; {hist}."
 

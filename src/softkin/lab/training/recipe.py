@@ -63,8 +63,8 @@ class Recipe:
     """Use cuDNN's deterministic algorithms; otherwise a resumed run on a GPU differs in the last bits"""
     stop_by: str | None = setting(
         None,
-        "metric on validation rows that chooses which epoch to keep; refined-nll: NLL after temperature scaling "
-        "(default: keep the last epoch)",
+        "metric on validation rows that chooses which epoch to keep; refined-nll: NLL after temperature scaling; "
+        "without it the last epoch is kept",
         choices=STOPS,
     )
     """The metric on validation rows that chooses which epoch's weights to keep, a name in ``STOPS``; None: the last.

@@ -264,7 +264,7 @@ def verdict(test: Predictions, method: Method) -> str:
             finds = "--alpha auto finds less, or" if _may_move(method) else "on the way to better answers;"
             cause = f"α = {alpha:g} smooths more than this network needs, {finds}"
         return f"Under-confident by {-100 * gap:.1f} points on the test rows: {cause} {repair}."
-    return f"On the test rows confidence and accuracy agree within chance (gap {100 * gap:+.1f} points)."
+    return f"On the test rows no difference between confidence and accuracy was found (gap {100 * gap:+.1f} points)."
 
 
 def _may_move(method: Method) -> bool:

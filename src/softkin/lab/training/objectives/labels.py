@@ -41,7 +41,7 @@ PRIOR = Parameter(
 
 
 class OneHot(Objective, name="one-hot"):
-    """Cross-entropy towards e_k, the one-hot label."""
+    """Plain training: cross-entropy towards the one-hot label e_k."""
 
 
 class Smooth(Objective):
@@ -82,7 +82,7 @@ def _moving(auto: AutoAlpha) -> str:
 
 
 class Uniform(Smooth, name="uniform", parameters=(alpha_of(0.1),), tuned="alpha"):
-    """Cross-entropy towards (1−α)·e_k + α/K (Szegedy et al., 2016)."""
+    """Uniform label smoothing: labels (1−α)·e_k + α/K (Szegedy et al., 2016)."""
 
     def __init__(self, method: "Method", num_classes: int) -> None:
         super().__init__(method, num_classes)
@@ -106,7 +106,7 @@ class Uniform(Smooth, name="uniform", parameters=(alpha_of(0.1),), tuned="alpha"
 
 
 class Similarity(Smooth, name="similarity", parameters=(alpha_of(0.1), BETA, TOP_M, PRIOR), from_distances=True):
-    """Cross-entropy towards (1−α)·e_k + α·s_k, the rows of the method's matrix (Liu and JaJa, 2021).
+    """Class-similarity label smoothing: labels (1−α)·e_k + α·s_k (Liu and JaJa, 2021).
 
     With ``prior_rows`` the network learns the labels (``losses.learned``), and the matrix is the prior.
     """
@@ -161,7 +161,7 @@ class Learned(
     parameters=(alpha_of(0.5, automatic=False),),
     tuned="alpha",
 ):
-    """Cross-entropy towards (1−α)·e_k + α·t_k (online label smoothing, Zhang et al., 2021).
+    """Labels that the network learns: (1−α)·e_k + α·t_k (online label smoothing, Zhang et al., 2021).
 
     t_k is the mean probabilities of the samples of class k that the last epoch got right: 1/K in the first epoch, the
     previous row where an epoch got none right.
@@ -188,11 +188,11 @@ class PsKd(
     tuned="alpha",
     mixable=False,
 ):
-    """Cross-entropy towards (1−α_t)·e_k + α_t·p, p what the network said of the same sample one epoch before.
+    """Labels mixed with what the network said of the same sample one epoch before (Kim et al., 2021).
 
-    Progressive self-knowledge distillation (Kim et al., 2021): α_t = α·t/T grows with the epoch t of T, and the first
-    epoch has one-hot labels. As in the authors' code, p is the output of the training pass, with the augmentation of
-    that epoch. Two tables of (N, K) numbers are kept.
+    Progressive self-knowledge distillation: cross-entropy towards (1−α_t)·e_k + α_t·p. α_t = α·t/T grows with
+    the epoch t of T, and the first epoch has one-hot labels. As in the authors' code, p is the output of the training
+    pass, with the augmentation of that epoch. Two tables of (N, K) numbers are kept.
     """
 
     past: Tensor

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def _mixing(default: float) -> Parameter:
     return Parameter(
-        "mixing", "a", default, "the parameter a of Beta(a, a), from which the mixing weight λ is drawn", "above 0"
+        "mixing", "a", default, "how strongly two samples are mixed: a of Beta(a, a), which λ is drawn from", "above 0"
     )
 
 
 class Mixup(Mixing, name="mixup", parameters=(_mixing(0.2),), tuned="mixing"):
-    """Inputs and labels λ·a + (1−λ)·b, λ from Beta(a, a) (Zhang et al., 2018)."""
+    """Two samples blended, and their labels: λ·a + (1−λ)·b, λ from Beta(a, a) (Zhang et al., 2018)."""
 
     @staticmethod
     def target(method: "Method", k: int) -> str:
@@ -33,7 +33,7 @@ class Mixup(Mixing, name="mixup", parameters=(_mixing(0.2),), tuned="mixing"):
 class CutMix(
     Mixing, name="cutmix", title="CutMix", parameters=(_mixing(1.0),), tuned="mixing", images_only=True, pastes=True
 ):
-    """A rectangle of b pasted into a, and the labels by area (Yun et al., 2019)."""
+    """A rectangle of one image pasted into another, labels by area (Yun et al., 2019)."""
 
     @staticmethod
     def target(method: "Method", k: int) -> str:

@@ -33,7 +33,7 @@ class McDropout(
         _passes(30, "how many predictions are averaged"),
     ),
 ):
-    """One-hot labels; the mean of predictions with dropout (Gal and Ghahramani, 2016), see ``bayes.McDropout``."""
+    """The mean of many predictions with dropout on (Gal and Ghahramani, 2016), see ``bayes.McDropout``."""
 
     @staticmethod
     def target(method: "Method", k: int) -> str:
@@ -60,7 +60,7 @@ class Swag(
         Parameter("rank", "R", 20, "how many deviations of the weights are kept", "count"),
     ),
 ):
-    """One-hot labels; the mean of networks drawn around those of SGD (Maddox et al., 2019), see ``bayes.Swag``."""
+    """The mean of networks drawn around the path of SGD (Maddox et al., 2019), see ``bayes.Swag``."""
 
     @staticmethod
     def target(method: "Method", k: int) -> str:
@@ -89,7 +89,7 @@ class Laplace(
     title="Laplace",
     parameters=(_passes(0, "how many last layers are drawn, 0 for the probit approximation"),),
 ):
-    """One-hot labels; a Gaussian over the last layer's weights (MacKay, 1992), see ``bayes.Laplace``."""
+    """A Gaussian over the last layer's weights (MacKay, 1992), see ``bayes.Laplace``."""
 
     @staticmethod
     def target(method: "Method", k: int) -> str:
@@ -105,7 +105,7 @@ class Laplace(
 
 
 class Ensemble(Objective, name="ensemble", parameters=(MEMBERS,), several=True):
-    """One-hot labels; the mean of several networks (Lakshminarayanan et al., 2017), see ``bayes.Ensemble``."""
+    """The mean of several networks (Lakshminarayanan et al., 2017), see ``bayes.Ensemble``."""
 
     @staticmethod
     def target(method: "Method", k: int) -> str:
@@ -119,7 +119,7 @@ class Distilled(
     several=True,
     distils=True,
 ):
-    """Labels (1−α)·e_k + α·s_k, s_k an ensemble's confusions on validation rows of class k.
+    """Labels (1−α)·e_k + α·s_k, where s_k says what an ensemble confuses class k with on validation rows.
 
     Hinton et al., 2015, by class; see ``bayes.distilled_similarity``.
     """
@@ -139,7 +139,7 @@ class Distance(
     parameters=(_passes(10, "how many draws of the representation are averaged"),),
     mixable=False,
 ):
-    """Logits are minus the distances from the class centres (Xing et al., 2019), see ``bayes.Prototypes``."""
+    """Each class has a centre; logits are minus the distances from it (Xing et al., 2019), see ``bayes.Prototypes``."""
 
     @staticmethod
     def target(method: "Method", k: int) -> str:

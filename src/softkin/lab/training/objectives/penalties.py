@@ -34,7 +34,7 @@ def _penalty(default: float) -> Parameter:
 
 
 class Focal(Objective, name="focal", parameters=(_gamma(3.0),), tuned="gamma"):
-    """The focal loss −(1−p_k)^γ ln p_k (Lin et al., 2017; γ = 3 as in Mukhoti et al., 2020)."""
+    """Focal loss, −(1−p_k)^γ ln p_k: sure samples count less (Lin et al., 2017; γ = 3 as in Mukhoti et al., 2020)."""
 
     @staticmethod
     def target(method: "Method", k: int) -> str:
@@ -64,7 +64,9 @@ class Margin(
     parameters=(Parameter("margin", "m", 10.0, BELOW), _penalty(0.1)),
     tuned="margin",
 ):
-    """Cross-entropy plus λ·mean_j max(0, max z − z_j − m) (margin-based label smoothing, Liu et al., 2022).
+    """A penalty on logits far below the highest (margin-based label smoothing, Liu et al., 2022).
+
+    Cross-entropy plus λ·mean_j max(0, max z − z_j − m).
 
     The mean over classes is that of the authors' code.
     """
@@ -101,7 +103,7 @@ def squared_mmce(logits: Tensor, classes: Tensor) -> Tensor:
 
 
 class Mmce(Objective, name="mmce", title="MMCE", parameters=(_penalty(2.0),), tuned="penalty"):
-    """Cross-entropy plus λ times the maximum mean calibration error of the batch (Kumar et al., 2018; unweighted)."""
+    """A penalty on the kernel calibration error of each batch (Kumar et al., 2018; unweighted)."""
 
     @staticmethod
     def target(method: "Method", k: int) -> str:
@@ -114,7 +116,7 @@ class Mmce(Objective, name="mmce", title="MMCE", parameters=(_penalty(2.0),), tu
 
 
 class DualFocal(Objective, name="dual-focal", parameters=(_gamma(5.0),), tuned="gamma"):
-    """The loss −(1−p_k+p_j)^γ ln p_k, p_j the largest probability below p_k (Tao et al., 2023)."""
+    """Dual focal loss, −(1−p_k+p_j)^γ ln p_k, p_j the largest probability below p_k (Tao et al., 2023)."""
 
     @staticmethod
     def target(method: "Method", k: int) -> str:
@@ -152,7 +154,7 @@ def acls_penalty(logits: Tensor, *, margin: float) -> Tensor:
 
 
 class Acls(Objective, name="acls", title="ACLS", parameters=(MARGIN, _penalty(0.1)), tuned="margin"):
-    """Cross-entropy plus λ times ``acls_penalty`` (adaptive and conditional label smoothing, Park et al., 2023)."""
+    """Adaptive and conditional label smoothing: a penalty by a logit's rank (Park et al., 2023), ``acls_penalty``."""
 
     @staticmethod
     def target(method: "Method", k: int) -> str:
@@ -188,7 +190,9 @@ def lagrangian_slope(h: Tensor, multipliers: Tensor, rho: float) -> Tensor:
 class ClassAdaptive(
     Objective, name="class-adaptive", title="CALS", parameters=(MARGIN,), tuned="margin", from_validation=True
 ):
-    """Cross-entropy plus Σ_k P(h_ik; λ_k, ρ), h_ik = (max z − z_ik − m)/m, λ_k updated at every validation.
+    """A margin penalty with a weight for each class that validation rows adjust.
+
+    Cross-entropy plus Σ_k P(h_ik; λ_k, ρ), h_ik = (max z − z_ik − m)/m, λ_k updated at every validation.
 
     Liu et al., 2023; docs/mathematics.md says where the authors' code differs.
     """

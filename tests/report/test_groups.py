@@ -1,0 +1,95 @@
+"""Groups of rows on the page of one model: the numbers are those of the evaluation, and thresholds are shown as they are."""
+
+import pytest
+import torch
+
+from calibration_data import toy_predictions
+from command_line import run
+from softkin import evaluation, metrics, report
+from softkin.predictions import Predictions
+from softkin.report import first_screen, groups
+
+
+def grouped(n=900, k=4):
+    rows = toy_predictions(n=n, k=k, name="by site")
+    names = [("north", "south", "west")[row % 3] for row in range(n)]
+    return Predictions(rows.logits, rows.labels, groups=names, name="by site")
+
+
+def build(rows, **options):
+    known = evaluation.evaluate(rows, resamples=100)
+    known["groups"] = evaluation.groups.evaluate_groups(rows, resamples=100, **options)
+    return report.build(rows, evaluated=known, candidates=[], resamples=100)
+
+
+def test_each_group_is_what_its_rows_alone_would_be():
+    rows = grouped()
+    page = build(rows)
+    gaps = [abs(row["sure"] - row["right"]) for row in page["groups"]["rows"]]
+    assert gaps == sorted(gaps, reverse=True)
+    for row in page["groups"]["rows"]:
+        mine = torch.tensor([name == row["name"] for name in rows.groups])
+        p, y = rows.probabilities[mine], rows.known_labels[mine]
+        assert row["right"] == pytest.approx(float((p.argmax(1) == y).double().mean()))
+        assert row["sure"] == pytest.approx(float(p.amax(1).mean()))
+        assert row["error"]["value"] == pytest.approx(metrics.ece_hist(p, y))
+        assert sum(count for _, count, _, _ in row["bins"]) == int(mine.sum())
+        assert sum(abs(score - hit) for _, _, score, hit in row["bins"]) / int(mine.sum()) == pytest.approx(
+            metrics.ece_hist(p, y), abs=1e-6
+        )
+
+
+def test_the_first_screen_names_the_group_that_is_furthest_off():
+    rows = grouped()
+    south = torch.tensor([name == "south" for name in rows.groups])
+    loud = Predictions(torch.where(south[:, None], 4 * rows.logits, rows.logits), rows.labels, groups=rows.groups)
+    page = build(loud)
+    assert page["groups"]["rows"][0]["name"] == "south"
+    assert "south</bdi> is furthest off" in first_screen.first_screen(page)
+    assert report.build(grouped(), candidates=[], resamples=100)["groups"] is None
+
+
+def test_the_reliability_of_a_binary_model_is_that_of_its_positive_class():
+    rows = grouped(k=2)
+    page = build(rows)
+    row = page["groups"]["rows"][0]
+    mine = torch.tensor([name == row["name"] for name in rows.groups])
+    assert sum(score for _, _, score, _ in row["bins"]) == pytest.approx(
+        float(rows.probabilities[mine, 1].sum()), abs=1e-4
+    )
+    assert sum(hit for _, _, _, hit in row["bins"]) == int((rows.known_labels[mine] == 1).sum())
+
+
+def test_a_group_without_a_certified_threshold_has_the_one_that_is_seen():
+    page = build(grouped(n=300), risk=0.35)
+    none = [row["threshold"] for row in page["groups"]["rows"] if row["threshold"]["chosen"] is None]
+    assert none
+    assert all(found["observed"] is None or found["observed"]["risk"] <= 0.35 for found in none)
+    assert any(found["observed"] is not None for found in none)
+
+
+def test_votes_have_no_groups_on_a_page():
+    rows = grouped()
+    known = evaluation.groups.evaluate_groups(rows, resamples=100)
+    known["groups"][0]["metrics"]["accuracy"] = {"value": None, "absent": "votes"}
+    assert groups.shown(known, rows) is None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_abstain_is_asked_of_each_group_and_of_all_rows(tmp_path, capsys):
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.rand(900, generator=generator)
+    scores[::50] = 0  # a score of 0 lies below every threshold but that of all answers
+    right = torch.rand(900, generator=generator) < 0.5 + scores / 2
+    lines = [
+        f"{s:.4f},{int(r)},{'ab'[i % 2]}" for i, (s, r) in enumerate(zip(scores.tolist(), right.tolist(), strict=True))
+    ]
+    (tmp_path / "pairs.csv").write_text("confidence,correct,who\n" + "\n".join(lines) + "\n")
+    code, output, errors = run(
+        capsys, "evaluate", tmp_path / "pairs.csv", "--group", "who", "--abstain", 0.4, "--resamples", 100,
+        "--report", tmp_path / "page.html",
+    )  # fmt: skip
+    assert (code, errors.count("JSON")) == (0, 0)
+    assert "keeps 60 % right" in output
+    assert "-inf" not in output
+    assert (tmp_path / "page.html").is_file()
