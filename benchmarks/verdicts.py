@@ -119,8 +119,15 @@ def at_once(values: Floats, *, best: bool) -> Floats:
     larger = {2: (3 * m) // 4, 3: m // 2}.get(seeds, 0)
     tame = np.minimum(own, significance.WILD * np.median(own, axis=1, keepdims=True)) if seeds > 3 else own
     pooled = np.sort(tame, axis=1)[:, larger:].mean(axis=1, keepdims=True)
-    borrowed = min(max(0.0, m / 2 - 1), significance.ALL_PAIRS if best else significance.CONTROL)
-    freedom = (seeds - 1) * (1 + borrowed * np.minimum(1, pooled / own))
+    most, falls = significance.ALL_PAIRS if best else significance.CONTROL
+    borrowed = np.full((n, 1), min(max(0.0, m / 2 - 1), most))
+    if seeds == 2:
+        noise = differences - means[..., None]
+        common = noise.mean(axis=1)
+        apart = np.square(noise - common[:, None]).sum(axis=(1, 2)) / (max(1, m - 1) * (seeds - 1))
+        shared = np.maximum(0, np.square(common).sum(axis=1) / (seeds - 1) - apart / m)
+        borrowed *= np.minimum(1, 2 * apart / (apart + shared))[:, None]
+    freedom = (seeds - 1) * (1 + borrowed * np.minimum(1, pooled / own) ** falls)
     return 2 * stdtr(freedom, -np.abs(means) / np.sqrt(np.maximum(own, pooled) / seeds))
 
 

@@ -254,7 +254,9 @@ def test_what_a_network_learned_can_be_looked_at_and_auditioned(capsys, tmp_path
     assert float(s[a, b]) == pytest.approx(share)
     code, output, _ = command_line.run(capsys, "similarity", "show", learned)
     assert code == 0
-    assert "what a network learned to find similar in 3 epochs" in output
+    assert "what a network learned to find similar in 3 epochs; alpha = 0.5" in output
+    assert "another meaning" not in output  # the names have no part in it
+    assert "--alias" not in output
     (tmp_path / "names.txt").write_text("\n".join(names))
     code, output, _ = command_line.run(
         capsys, "similarity", "audition", tmp_path / "names.txt", "--against", folder / "validation.safetensors",

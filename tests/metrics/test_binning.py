@@ -151,3 +151,18 @@ def test_bad_bins_are_refused():
         binning.for_scores(torch.zeros(3), 0, "width")
     with pytest.raises(ValueError, match="`binning` must be 'width' or 'mass', got 'quantile'"):
         binning.for_scores(torch.zeros(3), 5, "quantile")
+
+
+@pytest.mark.parametrize(
+    "bins", [binning.equal_width(15), binning.equal_width(2), binning.equal_mass(torch.rand(99), 4)]
+)
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_sums_of_rows_by_brute_force(bins, k):
+    scores = torch.rand(20, k, dtype=torch.float64, generator=torch.Generator().manual_seed(k)) ** 4
+    count, score_sum = binning.sums_of_rows(scores, bins)
+    place = binning.assign(scores.flatten(), bins).view(20, k).tolist()
+    for i in range(20):
+        for m in range(bins.n_bins):
+            own = [float(scores[i, j]) for j in range(k) if place[i][j] == m]
+            assert int(count[i, m]) == len(own)
+            assert float(score_sum[i, m]) == pytest.approx(sum(own), abs=1e-12)

@@ -88,6 +88,23 @@ def test_rows_add_up_to_the_integral():
         assert integral == pytest.approx(density.calibration_error(s, hits, 0.1, boundary), rel=2e-3)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=90), st.floats(0.01, 0.5), st.sampled_from(["reflect", "none"]))
+def test_kernels_near_their_scores_are_those_at_all_nodes(scores, h, boundary):
+    """In blocks of neighbours nothing is lost: the weighted sums are those over every row and node."""
+    s = torch.tensor(scores, dtype=torch.float64)
+    n, nodes = len(s), 161
+    hits, weights = torch.arange(n) % 3 == 0, (torch.arange(2 * n) % 4).view(2, n).to(torch.float32)
+    x = torch.linspace(0, 1, nodes, dtype=torch.float64)
+    at_nodes = density.triweight((x - s[:, None]) / h)[0] / h
+    if boundary == "reflect":
+        at_nodes += density.triweight((x + s[:, None]) / h)[0] / h + density.triweight((x - 2 + s[:, None]) / h)[0] / h
+    near = density.NearNodes.of(s, h, boundary, nodes)
+    assert near.summed(weights) == pytest.approx((weights.double() @ at_nodes).numpy(), rel=1e-4, abs=1e-4 / h)
+    departing = weights.double() @ ((x - hits[:, None].double()) * at_nodes)
+    assert near.departing(hits).summed(weights) == pytest.approx(departing.numpy(), rel=1e-4, abs=1e-4 / h)
+
+
 def test_smooth_curve_integrates_to_one_and_knows_its_likelihood():
     _, _, s, hits = case(6, 2000)
     curve = density.smooth_curve(s, hits, 0.05, "reflect")

@@ -140,7 +140,7 @@ def data_of(kind, folder, capsys):
         return a_study()
     if kind == "similarity":
         d = distances()
-        seen = inspection.inspect(similarity.from_distances(d, 2.0), some().class_names, alpha=0.1, source="a toy", others={"others": d.T**2})  # fmt: skip
+        seen = inspection.inspect(similarity.from_distances(d, 2.0), some().class_names, alpha=0.1, source="a toy", others={"others": d.T**2}, about={"learned": EPOCHS})  # fmt: skip
         return report.build_inspection(seen, torch.as_tensor(d), beta=2.0)
     if kind == "calibrators":
         return results.of_calibrators(outcome(capsys, "calibrate", "compare", VALIDATION, TEST, "--methods", "temperature,vector", "--resamples", 100))  # fmt: skip
@@ -148,6 +148,8 @@ def data_of(kind, folder, capsys):
         return results.of_rules(outcome(capsys, "decide", "compare", VALIDATION, TEST))
     return results.of_limits(outcome(capsys, "check", TEST, "--max", "ece=5%", "--max", "gap=3%"))
 
+
+EPOCHS = [[[1, 2, 0.11], [0, 3, 0.1]], [[0, 3, 0.2]], [[0, 3, 0.4], [1, 2, 0.3]]]  # pairs of classes and their shares
 
 DRAWN = (
     "Array.from(document.querySelectorAll('main .chart')).every((n) => n.offsetParent === null || n.firstElementChild)"
@@ -208,3 +210,18 @@ def test_a_real_page_begins_with_its_answers(browser, folder, capsys):
     bottom = page.run("return document.querySelector('.answers').getBoundingClientRect().top")
     assert bottom < 450  # all three answers begin on the first screen
     assert page.text("#headline") == "Over-confident by 11 points"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_network_came_to_find_similar_is_drawn_by_epoch(browser, folder, capsys):
+    made = data_of("similarity", folder, capsys)
+    assert made["learned"] == [
+        {"a": 0, "b": 3, "shares": [0.1, 0.2, 0.4]},
+        {"a": 1, "b": 2, "shares": [0.11, None, 0.3]},  # not among those listed after the second epoch
+    ]
+    page = browser.open(report.write(folder / "learned.html", made, force=True)[0])
+    assert page.run("return document.querySelectorAll('#epochs .chart path.line').length") == 2
+    assert len(page.texts("#epochs .legend li")) == 2
+    assert report.build_inspection(inspection.inspect(similarity.from_distances(distances(), 2.0), some().class_names, alpha=0.1, source="a toy"), torch.as_tensor(distances()), beta=2.0)["learned"] == []  # fmt: skip
+    page = browser.open(report.write(folder / "names.html", {**made, "learned": []}, force=True)[0])
+    assert not page.run("return document.querySelector('#epochs')")

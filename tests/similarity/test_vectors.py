@@ -39,6 +39,24 @@ def test_nearest_in_tiles_agree_with_scikit_learn(monkeypatch, columns):
     np.testing.assert_allclose(ours.numpy(), gaps[:, 1:], rtol=1e-6)
 
 
+def test_copies_beyond_those_that_can_be_nearest_are_not_searched(monkeypatch):
+    """Thousands of equal rows would all be candidates of one another, though ties go to the first."""
+    looked_at, search = [], similarity.vectors._candidates
+
+    def counted(*arguments):
+        places = search(*arguments)
+        looked_at.append(places.shape[1])
+        return places
+
+    monkeypatch.setattr(similarity.vectors, "_candidates", counted)
+    x = np.random.default_rng(0).normal(size=(3, 5))[np.arange(900) % 3]
+    indices, gaps = similarity.nearest(x, 4)
+    assert max(looked_at) <= 3 * 5
+    for i in range(900):
+        assert indices[i].tolist() == [j for j in range(900) if j % 3 == i % 3 and j != i][:4]
+    assert gaps.max() == 0
+
+
 def test_close_vectors_far_from_the_origin(monkeypatch):
     """Nearest neighbours are where ‖x‖² + ‖y‖² − 2xy cancels."""
     monkeypatch.setattr(similarity.vectors, "BLOCK", 64)  # several blocks of rows

@@ -149,11 +149,16 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _others(read: measuring.SourceRead, arguments: argparse.Namespace) -> "dict[str, Tensor]":
-    """Distances from other sources, by name: those of --compare-with, or softkin's other word vectors."""
+    """Distances from other sources, by name: those of --compare-with, or softkin's other word vectors.
+
+    What a network learned says nothing about the meaning of names.
+    """
     from softkin import distances
     from softkin.audition import inspection
 
     aliases = running.aliases(arguments)
+    if not arguments.compare_with and "learned" in read.measured.about:
+        return {}
     if not arguments.compare_with:
         return inspection.other_sources(read.synonyms, vectors=read.vectors, aliases=aliases)
     classes = distances.ClassNames(read.matrix.class_names, read.synonyms)
@@ -195,6 +200,7 @@ def _show(seen: "Inspection", arguments: argparse.Namespace, beta: float | None)
             say(f"  {shown(oddity.words)}")
         if len(oddities) > 40:
             say(f"  … and {len(oddities) - 40} more (--json has all)")
-        say('Correct a row with --fix "CLASS=LIKE,LIKE", or say what a name means with --alias.')
+        meant = "" if "learned" in seen.about else ", or say what a name means with --alias"
+        say(f'Correct a row with --fix "CLASS=LIKE,LIKE"{meant}.')
     elif not wanted:
         say("No row looks wrong.")

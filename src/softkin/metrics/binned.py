@@ -7,6 +7,7 @@ way to the same, valid for its own formula only: ends of its interval, sums of d
 
 import math
 from abc import abstractmethod
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -57,6 +58,10 @@ class Binned(PooledSums, Streamed):
 
     def curve(self) -> ReliabilityCurve:
         """The reliability curve."""
+        return self._curve
+
+    @cached_property
+    def _curve(self) -> ReliabilityCurve:
         return self.pool.curve(self.bins)
 
     def value(self) -> float:
@@ -78,13 +83,22 @@ class Binned(PooledSums, Streamed):
 
     def _row_sums(self, part: slice) -> Tensor:
         """The count, scores and hits that each row adds to each bin, (3, n, M)."""
-        scores = self.pool.rows[part].to(torch.float64)
-        index = binning.assign(scores.flatten(), self.bins).view(scores.shape).to(torch.int64)
-        rows = torch.zeros(3, len(scores), self.bins.n_bins, dtype=torch.float64, device=scores.device)
-        rows[0].scatter_add_(1, index, torch.ones_like(scores))
-        rows[1].scatter_add_(1, index, scores)
-        rows[2].scatter_add_(1, index, self.pool.is_hit[part])
-        return rows
+        return torch.stack([*binning.sums_of_rows(self.pool.rows[part], self.bins), self._row_hits(part)])
+
+    def _row_hits(self, part: slice) -> Tensor:
+        """The hits that each row adds to each bin, (n, M)."""
+        pool, m = self.pool, self.bins.n_bins
+        scores = pool.rows[part]
+        hits = torch.zeros(len(scores) * m, dtype=torch.float64, device=scores.device)
+        if pool.outcomes is None:
+            start = part.indices(self.num_samples)[0] * self.columns
+            own = pool.hits[(pool.hits >= start) & (pool.hits < start + scores.numel())] - start
+            some, outcomes = scores.reshape(-1)[own], torch.ones(len(own), dtype=torch.float64, device=scores.device)
+        else:
+            own, some = torch.arange(scores.numel(), device=scores.device), scores.reshape(-1)
+            outcomes = pool.is_hit[part].reshape(-1)
+        places = own // self.columns * m + binning.assign(some, self.bins).to(own)
+        return hits.index_add_(0, places, outcomes).view(-1, m)
 
     def rows_in_bins(self) -> Tensor:
         """The number of rows with scores in each bin, (M,)."""
@@ -239,8 +253,7 @@ class Differences(Binned):
         return self.of_differences(sums, self.denominator)
 
     def row_block(self, part: slice) -> Tensor:
-        rows = self._row_sums(part)
-        return rows[1] - rows[2]
+        return binning.sums_of_rows(self.pool.rows[part], self.bins)[1] - self._row_hits(part)
 
 
 class DifferenceError(Differences, BinnedError):

@@ -202,6 +202,34 @@ def _chunks(values: Tensor) -> Iterator[Tensor]:
     return iter(values.split(size))
 
 
+def sums_of_rows(scores: Tensor, bins: Bins) -> tuple[Tensor, Tensor]:
+    """The count and the sum of (n, K) scores by row and bin, each (n, M) float64."""
+    if _by_arithmetic(scores, bins):
+        return _equal_width_rows(_as_numpy(scores), bins)
+    exact = scores.to(torch.float64)
+    index = assign(exact.flatten(), bins).view(exact.shape).to(torch.int64)
+    count, score_sum = torch.zeros(2, len(scores), bins.n_bins, dtype=torch.float64, device=scores.device)
+    return count.scatter_add_(1, index, torch.ones_like(exact)), score_sum.scatter_add_(1, index, exact)
+
+
+def _equal_width_rows(scores: NDArray[Any], bins: Bins) -> tuple[Tensor, Tensor]:
+    """Like ``sums_of_rows``; of many scores most lie in the first bin, as in ``_equal_width_sums``."""
+    (n, k), m = scores.shape, bins.n_bins
+    values = scores.reshape(-1)
+    beyond = values > _below_first_edge(bins, values.dtype)
+    dense = 2 * np.count_nonzero(beyond) > len(values)
+    places = np.arange(len(values)) if dense else np.flatnonzero(beyond)
+    own = values if dense else values[places]
+    row = places // k if k > 1 else places
+    index = row * m + _celled(own, bins)
+    count = np.bincount(index, minlength=n * m).astype(np.float64).reshape(n, m)
+    score_sum = np.bincount(index, weights=own, minlength=n * m).astype(np.float64, copy=False).reshape(n, m)
+    if not dense:
+        count[:, 0] += k - np.bincount(row, minlength=n)
+        score_sum[:, 0] += np.where(beyond, 0, values).reshape(n, k).sum(axis=1, dtype=np.float64)
+    return torch.from_numpy(count), torch.from_numpy(score_sum)
+
+
 def _equal_width_sums(scores: Tensor, bins: Bins) -> tuple[NDArray[Any], NDArray[Any]]:
     """The count and the sum of (n, K) scores by column and bin, each (K, M) float64.
 

@@ -37,6 +37,21 @@ def triweight(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return 35 / 32 * v * v * v, -105 / 16 * u * v * v, 105 / 16 * v * (5 * square - 1)
 
 
+def _at_node(
+    place: Tensor, shift: int | Tensor, radius: float, steps: int, boundary: Boundary
+) -> tuple[Tensor, Tensor]:
+    """A node near each place, ``shift`` steps from the one below it, and φ/h there; both places are in steps."""
+    node = place.floor() + shift
+    u = (node - place) / (radius * steps)
+    v = (1 - u * u).clamp_(min=0)
+    value = 35 / 32 * v * v * v / radius
+    if boundary == "reflect":  # mass outside [0, 1] is folded back, which equals mirroring the scores
+        node = steps - (steps - node.abs_()).abs_()
+        value = torch.where((node == 0) | (node == steps), 2 * value, value)  # a score and its mirror image meet
+    value *= (node >= 0) & (node <= steps)
+    return node.clamp_(0, steps), value
+
+
 # Bandwidths
 
 
@@ -480,31 +495,86 @@ def smooth_curve(
     return SmoothCurve(torch.linspace(0, 1, num_nodes, dtype=torch.float64), f, g, radius)
 
 
-def kernel_rows(scores: Tensor, hits: Tensor | None, radius: float, boundary: Boundary, num_nodes: int) -> Tensor:
+def kernel_rows(scores: Tensor, hits: Tensor, radius: float, boundary: Boundary, num_nodes: int) -> Tensor:
     r"""The contribution (N, nodes) of each row to D(x) = Σ (x − y) φ((x − p)/h)/h at ``num_nodes`` nodes of [0, 1].
 
     ``scores`` and ``hits`` are (N, K), y = ``hits`` in {0, 1} or any share. For resampling: ∫|D|/n is the KDE ECE.
-    Without ``hits`` it is Σ φ((x − p)/h)/h.
     """
     n = len(scores)
     steps = num_nodes - 1
     place = scores.to(torch.float64) * steps
-    base = place.floor()
     row = torch.arange(n, device=scores.device)[:, None] * num_nodes
     total = torch.zeros(n * num_nodes, dtype=torch.float64, device=scores.device)
     reach = math.ceil(radius * steps)
     for j in range(-reach, reach + 2):
-        node = base + j
-        value = triweight((node - place) / (radius * steps))[0] / radius
-        if boundary == "reflect":  # mass outside [0, 1] is folded back, which equals mirroring the scores
-            node = node.abs()
-            node = torch.where(node > steps, 2 * steps - node, node)
-            value = torch.where((node == 0) | (node == steps), 2 * value, value)  # a score and its mirror image meet
-        inside = (node >= 0) & (node <= steps)
-        value *= inside if hits is None else (node / steps - hits) * inside
-        places = (row + node.clamp(0, steps).to(torch.int64)).reshape(-1)
+        node, value = _at_node(place, j, radius, steps, boundary)
+        value *= node / steps - hits
+        places = (row + node.to(torch.int64)).reshape(-1)
         if len(places) < len(total) // 8:  # with few scores, going through all nodes would take longer
             total.index_add_(0, places, value.reshape(-1))
         else:
             total += torch.bincount(places, weights=value.reshape(-1), minlength=len(total))
     return total.view(n, num_nodes)
+
+
+@dataclass(frozen=True)
+class NearNodes:
+    """Kernels φ((x − p)/h)/h of N scores at the nodes of [0, 1]: a matrix (N, nodes) that is 0 but near each score.
+
+    Rows are sorted by score and kept in blocks of neighbours, each with the few nodes that they reach.
+    """
+
+    order: Tensor
+    """(N,) the rows by score"""
+    blocks: tuple[tuple[slice, slice, Tensor], ...]
+    """For each block its rows in that order, its nodes, and the kernels (n, nodes) in float32"""
+    num_nodes: int
+
+    BLOCKS = 32
+    LEAST = 32  # rows of a block
+
+    @classmethod
+    def of(cls, scores: Tensor, radius: float, boundary: Boundary, num_nodes: int) -> Self:
+        """The kernels of (N,) scores."""
+        ordered, order = scores.to(torch.float64).sort()
+        steps, n = num_nodes - 1, len(scores)
+        reach = math.ceil(radius * steps)
+        place = (ordered * steps)[:, None]
+        node, value = _at_node(place, torch.arange(-reach, reach + 2, device=scores.device), radius, steps, boundary)
+        rows = max(cls.LEAST, -(-n // cls.BLOCKS))
+        starts = list(range(0, n, rows))
+        ends = [min(n, start + rows) for start in starts]
+        base = place[:, 0].floor().to(torch.int64)
+        first = (base[starts] - reach - 1).clamp(0, steps).tolist()  # one more, where kernels are folded back
+        last = (base[[end - 1 for end in ends]] + reach + 2).clamp(0, steps).tolist()
+        widths = [high - low + 1 for low, high in zip(first, last, strict=True)]
+        sizes = [(end - start) * width for start, end, width in zip(starts, ends, widths, strict=True)]
+        offsets = [sum(sizes[:i]) for i in range(len(sizes))]
+        block = torch.arange(n, device=scores.device) // rows
+        width, low, offset = torch.tensor([widths, first, offsets], device=scores.device)[:, block]
+        line = (torch.arange(n, device=scores.device) - block * rows) * width + offset
+        near = (
+            (node.to(torch.int64) - low[:, None]).clamp_(min=0).minimum(width[:, None] - 1)
+        )  # where it is 0, it may be anywhere
+        places = near.add_(line[:, None]).reshape(-1)
+        kept = torch.bincount(places, weights=value.reshape(-1), minlength=sum(sizes)).to(torch.float32)
+        blocks = tuple(
+            (slice(start, end), slice(low, low + width), part.view(-1, width))
+            for start, end, width, low, part in zip(starts, ends, widths, first, kept.split(sizes), strict=True)
+        )
+        return cls(order, blocks, num_nodes)
+
+    def departing(self, hits: Tensor) -> Self:
+        """The rows (x − y) φ of D, for the hits y of the rows, (N,)."""
+        x = torch.linspace(0, 1, self.num_nodes, device=hits.device)
+        own = hits.to(torch.float32)[self.order]
+        blocks = tuple((rows, nodes, kernels * (x[nodes] - own[rows, None])) for rows, nodes, kernels in self.blocks)
+        return type(self)(self.order, blocks, self.num_nodes)
+
+    def summed(self, weights: Tensor) -> Tensor:
+        """The sums over rows (r, nodes), with rows weighted by each line of (r, N) float32 ``weights``."""
+        sorted_weights = weights.index_select(1, self.order)
+        total = torch.zeros(len(weights), self.num_nodes, dtype=torch.float64, device=weights.device)
+        for rows, nodes, kernels in self.blocks:
+            total[:, nodes] += sorted_weights[:, rows] @ kernels
+        return total

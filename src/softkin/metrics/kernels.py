@@ -49,7 +49,8 @@ class Kernel(PooledSums, CalibrationError, Streamed):
         self.scale = pool.columns if per == "sample" and pool.exclusive else 1
         self._known_radius = radius
         self._smoothing: Tensor | None = None
-        self._phi: Tensor | None = None
+        self._phi: density.NearNodes | None = None
+        self._rows: density.NearNodes | None = None
         if not isinstance(bandwidth, str):
             density.bandwidth(bandwidth, pool.scores, pool.hits)  # refuses invalid numbers
 
@@ -133,7 +134,7 @@ class Kernel(PooledSums, CalibrationError, Streamed):
         kernels = self._kernels()
         if kernels is None:
             return None
-        mass = (self._once @ kernels).to(torch.float64)
+        mass = kernels.summed(self._once)
         x = torch.linspace(0, 1, self.width, dtype=torch.float64, device=self.device)
         return self._calibrated() + straight_line(mass, mass * x, self.departures(sums))
 
@@ -157,19 +158,18 @@ class Kernel(PooledSums, CalibrationError, Streamed):
         """(1, N) every row once, by its weight."""
         return self.weighted(torch.ones(1, self.num_units, device=self.device))
 
-    def _kernels(self) -> Tensor | None:
+    def _kernels(self) -> density.NearNodes | None:
         """φ at the nodes, (N, nodes), if rows have one score and it fits: a row of D is (x − y)·φ for any hit y."""
         if self.columns > 1 or self.radius == 0 or self.num_samples * self.width > KEEP:
             return None
         if self._phi is None:
-            scores = self.pool.rows
-            self._phi = density.kernel_rows(scores, None, self.radius, self.boundary, self.width).to(torch.float32)
+            self._phi = density.NearNodes.of(self.pool.scores, self.radius, self.boundary, self.width)
         return self._phi
 
-    def _at_nodes(self, kernels: Tensor, weights: Tensor, hits: Tensor) -> Tensor:
+    def _at_nodes(self, kernels: density.NearNodes, weights: Tensor, hits: Tensor) -> Tensor:
         """The sum of (x − y) φ over the rows, (r, nodes)."""
         x = torch.linspace(0, 1, self.width, dtype=torch.float64, device=self.device)
-        return x * (weights @ kernels).to(torch.float64) - (hits @ kernels).to(torch.float64)
+        return x * kernels.summed(weights) - kernels.summed(hits)
 
     def _check_resampling(self) -> None:
         if self.no_resampling is not None:
@@ -177,13 +177,15 @@ class Kernel(PooledSums, CalibrationError, Streamed):
 
     def sums(self, weights: Tensor) -> Tensor:
         self._check_resampling()
-        return super().sums(weights)
+        kernels = self._kernels()
+        if kernels is None:
+            return super().sums(weights)
+        if self._rows is None:
+            self._rows = kernels.departing(self.pool.is_hit[:, 0])
+        return self._rows.summed(weights)
 
     def row_block(self, part: slice) -> Tensor:
         scores, hits = self.pool.rows[part], self.pool.is_hit[part]
-        kernels = self._kernels()
-        if kernels is not None:
-            return kernels[part] * (torch.linspace(0, 1, self.width, device=self.device) - hits.to(torch.float32))
         if self.radius == 0:
             return (scores.to(torch.float64) - hits).sum(dim=1, keepdim=True)
         return density.kernel_rows(scores, hits, self.radius, self.boundary, self.width)

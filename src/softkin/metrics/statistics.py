@@ -396,8 +396,12 @@ class RowSums(Statistic):
     def sums(self, weights: Tensor) -> Tensor:
         if self.num_samples * self.width <= KEEP:
             if self._kept is None:
-                self._kept = torch.cat([self.row_block(part).to(torch.float32) for part in self.parts()])
-            return (weights @ self._kept).to(torch.float64)
+                # Products with a multiple of 16 columns take a third of the time of those with 15.
+                shape = self.num_samples, -(-self.width // 16) * 16
+                self._kept = torch.zeros(shape, dtype=torch.float32, device=self.device)
+                for part in self.parts():
+                    self._kept[part, : self.width] = self.row_block(part)
+            return (weights @ self._kept)[:, : self.width].to(torch.float64)
         total = torch.zeros(len(weights), self.width, dtype=torch.float64, device=self.device)
         for part in self.parts():
             total += weights[:, part] @ self.row_block(part).to(torch.float32)

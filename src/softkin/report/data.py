@@ -538,6 +538,15 @@ class Oddity(TypedDict):
     words: str
 
 
+class LearnedPair(TypedDict):
+    """What a network found similar, epoch by epoch."""
+
+    a: int
+    b: int
+    shares: list[float | None]
+    """For each epoch, the share that labels of a give to b; None where it was not among those listed"""
+
+
 class InspectionPage(Page):
     """The page of a similarity."""
 
@@ -551,6 +560,8 @@ class InspectionPage(Page):
     rows: list[dict[str, float]]
     uniform_epsilon: float
     fixes: dict[str, Any]
+    learned: list[LearnedPair]
+    """The pairs that lead after the last epoch, if a network learned the similarity"""
 
 
 class ResultCell(TypedDict, total=False):

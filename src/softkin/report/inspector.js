@@ -8,6 +8,7 @@ function inspectorPage() {
     "similarity",
     [
       { id: "similarity", link: "Similarity", make: () => similaritySection(data.similarity, first) },
+      { id: "epochs", link: "Epochs", when: () => data.learned && data.learned.length, make: epochsSection },
       { id: "odd", link: "To look at", make: oddSection },
       { id: "groups", link: "Groups", when: () => data.merges.length, make: groupsSection },
       { id: "classes", link: "Classes", make: rowsSection },
@@ -48,6 +49,25 @@ function oddSection() {
     holder,
     el("div", { class: "under" }, more, save),
     mended,
+  );
+}
+
+// What the network came to find similar: the pairs that lead after the last epoch.
+function epochsSection() {
+  const last = Math.max(2, data.learned[0].shares.length), top = 1.05 * Math.max(...data.learned.flatMap(({ shares }) => shares.map(Number)));
+  const pairName = ({ a, b }) => `${isolated(className(a), 30)} → ${isolated(className(b), 30)}`;
+  const lines = data.learned.map((pair, place) => {
+    const points = pair.shares.map((share, i) => [i + 1, share]).filter(([, share]) => exists(share));
+    return { place, method: pairName(pair), points, describe: (i) => [pairName(pair), `epoch ${points[i][0]}`, percent(points[i][1])] };
+  });
+  const drawn = chart((width) => lineChart(width, 280, lines, { x: [1, last], y: [0, top], left: 58, bottom: 42, xTicks: niceTicks(1, last, width < 460 ? 4 : 6), yTicks: niceTicks(0, top, 4), yFormat: (v) => percent(v, 0), xLabel: "epoch", label: "Share of the most similar pairs by epoch. Arrow keys go through the points." }));
+  drawn.legend = () => data.learned.map((pair, place) => [swatch(place), pairName(pair)]);
+  const rows = () => table("Shares by epoch", ["class", "similar to", "epoch", "share"], data.learned.flatMap(({ a, b, shares }) => shares.map((share, i) => [isolated(className(a), 40), isolated(className(b), 40), String(i + 1), exists(share) ? numeric(share, percent(share)) : "–"])));
+  return section(
+    "epochs",
+    "What the network came to find similar",
+    el("p", { class: "lead" }, "The share of a class's similarity that goes to another class, epoch by epoch, for the pairs that lead after the last one."),
+    figureOf({ title: "Similar pairs by epoch", drawn, rows, before: el("ul", { class: "legend" }, drawn.legend().map(([drawing, text]) => el("li", {}, drawing, text))) }),
   );
 }
 

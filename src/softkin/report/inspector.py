@@ -6,9 +6,11 @@ import numpy as np
 
 from softkin import __version__
 from softkin.report import data, matrix, mistakes
-from softkin.report.data import InspectionPage
+from softkin.report.data import InspectionPage, LearnedPair
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
     from softkin._core.figures import Figure
@@ -56,10 +58,19 @@ def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | N
         ],
         "uniform_epsilon": rows[0]["uniform_epsilon"],
         "fixes": dict(seen.about.get("fixes", {})),
+        "learned": _learned(seen.about.get("learned", ())),
     }
 
 
 CLOSEST = 5
+FOLLOWED = 8  # pairs whose way through the epochs is drawn
+
+
+def _learned(epochs: "Sequence[Sequence[Sequence[float]]]") -> list[LearnedPair]:
+    """The leading pairs of the last epoch, with their shares in all epochs."""
+    shares = [{(int(a), int(b)): float(share) for a, b, share in pairs} for pairs in epochs]
+    last = list(shares[-1])[:FOLLOWED] if shares else []
+    return [{"a": a, "b": b, "shares": [epoch.get((a, b)) for epoch in shares]} for a, b in last]
 
 
 def _closest(seen: "Inspection") -> list[list[float]]:

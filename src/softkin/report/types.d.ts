@@ -558,6 +558,7 @@ interface InspectionPage {
   rows: Record<string, number>[];
   uniform_epsilon: number;
   fixes: Record<string, any>;
+  learned: LearnedPair[];
 }
 
 /** Something that looks wrong in a row of a similarity. */
@@ -565,6 +566,13 @@ interface Oddity {
   kind: string;
   k: number;
   words: string;
+}
+
+/** What a network found similar, epoch by epoch. */
+interface LearnedPair {
+  a: number;
+  b: number;
+  shares: (number | null)[];
 }
 
 /** The page of what a command compares. */
@@ -672,6 +680,7 @@ interface PageData {
   closest: number[][];
   uniform_epsilon: number;
   fixes: Record<string, any>;
+  learned: LearnedPair[];
   headline: string;
   tone: "good" | "bad" | "plain";
   detail: string;

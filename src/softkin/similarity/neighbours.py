@@ -51,7 +51,8 @@ def from_neighbours(
         >>> S.argmax(1)[:2]  # the first class lies next to the second, and so does the third
         tensor([1, 0])
     """
-    x = checks.as_tensor(features, "features").to(torch.float64)
+    x = checks.as_tensor(features, "features")
+    x = (x.cpu() if x.device.type == "mps" else x).to(torch.float64)  # MPS has no float64
     if x.ndim != 2:
         raise ValueError(f"`features` must have shape (N, d), got {tuple(x.shape)}; flatten them first.")
     checks.finite(x, "features")

@@ -157,6 +157,7 @@ def nearest(vectors: Array, m: int, *, progress: bool | None = None) -> tuple[Te
     padding = -k % CHUNK
     right = torch.nn.functional.pad(right, (0, 0, 0, padding))
     right[k:, -1] = float("inf")
+    right[:k, -1].masked_fill_(_copies(exact) > m, float("inf"))  # ties go to the first, so later copies are nobody's
     indices = torch.empty(k, m, dtype=torch.int64)
     distances = torch.empty(k, m, dtype=torch.float64)
     step = TILE[1]
@@ -174,6 +175,16 @@ def nearest(vectors: Array, m: int, *, progress: bool | None = None) -> tuple[Te
         indices[own.cpu()] = places.gather(1, order).cpu()
         distances[own.cpu()] = (gaps.gather(1, order) * scale).cpu()
     return indices, distances
+
+
+def _copies(vectors: Tensor) -> Tensor:
+    """(K,) the number of earlier vectors that equal each one."""
+    _, group = torch.unique(vectors, dim=0, return_inverse=True)
+    order = group.argsort(stable=True)
+    size = torch.bincount(group)
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order), device=order.device) - (size.cumsum(0) - size)[group[order]]
+    return rank
 
 
 def _candidates(left: Tensor, right: Tensor, own: Tensor, slack: Tensor, m: int) -> Tensor:

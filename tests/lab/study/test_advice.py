@@ -7,8 +7,9 @@ import torch
 
 from softkin import metrics
 from softkin.lab.study import advice, columns
-from softkin.lab.study.advice import against_baseline, failed_trainings, values_in_words
+from softkin.lab.study.advice import against_baseline, failed_trainings, tuned, values_in_words
 from softkin.lab.study.significance import Difference
+from softkin.lab.study.spec import StudySpec
 from softkin.lab.study.tabulation import Cell, Row, metric_columns
 from softkin.losses.auto_alpha import what_a_gap_implies
 from softkin.metrics.intervals import gap_and_error
@@ -76,3 +77,19 @@ def test_methods_against_one_hot_in_words():
         "Hist P against one-hot: better TS; worse mixup; no difference found (would have seen ≥ 1.2 points) uniform."
     ]
     assert against_baseline([plain], metric_columns()) == []
+
+
+def test_tuned_recipes_stand_in_the_order_of_the_table():
+    """A head after the one-hot network, last in the table, does not move one-hot to the end."""
+
+    def of(method, decay):
+        tried = [{"value": value} for value in (decay, 3 * decay, decay / 3)]
+        return Row(
+            method, columns.title(method), {}, recipe={"chosen": {"weight_decay": decay}, "tried": tried, "gain": 0.01}
+        )
+
+    spec = StudySpec(
+        methods=("one-hot", "we", "head"), recipe={"weight_decay": 5e-4}, tune=("weight_decay",), seeds=(0,)
+    )
+    (said,) = tuned(spec, [of("one-hot", 5e-4 / 9), of("we", 0.0015), of("head", 5e-4 / 9)])
+    assert said.endswith("one-hot 5.56e-05 (3 trials, −0.010 nats); WE 0.0015 (3 trials, −0.010 nats).")

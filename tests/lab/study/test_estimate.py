@@ -23,7 +23,7 @@ def test_seconds_are_those_of_trainings_and_results(two_seconds, tmp_path):
     counts = {kind: sum(job.kind == kind for job in study.jobs) for kind in ("training", "result")}
     assert counts == {"training": 3, "result": 6}
     assert (study.to_come, study.done, study.per_training, study.workers) == (0, set(), 2.0, 3)
-    assert study.seconds == pytest.approx(3 * 2.0 + 6 * A_RESULT)
+    assert study.seconds == pytest.approx(3 * 2.0 + 6 * A_RESULT + 3 * estimating.START)
     assert f"about 2.0 s per training (measured), {duration(study.seconds / 3)} with 3 at a time" in study.text()
     assert not list(tmp_path.iterdir())
 
@@ -56,15 +56,30 @@ def test_shorter_trainings_count_by_their_epochs(two_seconds, tmp_path):
 
 
 def test_trainings_of_recipes_that_are_not_chosen_yet_count(two_seconds, tmp_path):
-    """Seed 0: the recipe and two neighbours, the best of which stays; WE, fitted to one-hot, cannot begin before."""
+    """Seed 0: the recipe and two neighbours, the best of which stays; WE, fitted to one-hot, cannot begin before.
+
+    Each tries one or two weight decays more, as the best of three is often at an end.
+    """
     spec = quick(methods=["one-hot", "ts", "we"], seeds=[0, 1], beta=["auto"], tune=["weight-decay"])
     study = estimate(spec, tmp_path, workers=2)
-    assert study.trainings == (3 + 1) + (3 + 1)
+    assert study.trainings == (3 + 1) + (3 + 1) + 3
+    assert study.seconds == pytest.approx(11 * 2.0 + 6 * A_RESULT + 2 * estimating.START)
     assert study.sentence() == (
-        "About 8 trainings, 2 s for one-hot (measured on a few steps): 0.3 core-minutes, 9 s with 2 at a time."
+        "About 11 trainings, 2 s for one-hot (measured on a few steps): 0.5 core-minutes, 14 s with 2 at a time."
     )
-    both = estimate(quick(methods=["one-hot"], seeds=[0, 1, 2], tune=["weight-decay", "lr"]), tmp_path, workers=2)
-    assert both.trainings == 3 + 2 + 2
+    both = estimate(quick(methods=["one-hot"], seeds=[0, 1, 2], tune=["lr", "weight-decay"]), tmp_path, workers=2)
+    assert both.trainings == 3 + 2 + 2 + 2
+
+
+def test_longer_trainings_of_a_search_count_by_their_epochs(two_seconds, tmp_path):
+    """A third and three times the epochs: 3⅓ trainings where other fields have two."""
+    spec = quick(methods=["one-hot", "ensemble"], seeds=[0], alpha=[0.1], parameters={"members": 2})
+    found = {
+        name: estimate(replace(spec, tune=(name,)), tmp_path, workers=1) for name in ("lr", "epochs", "weight_decay")
+    }
+    assert found["epochs"].seconds - found["lr"].seconds == pytest.approx(2 * (3 + 1 / 3 - 2) * (1 + 2), rel=0.03)
+    assert found["weight_decay"].seconds - found["lr"].seconds == pytest.approx(2 * 1.5 * (1 + 2))
+    assert "several times that if longer trainings are better" in found["epochs"].sentence()
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,9 @@ def test_records_say_all(done):
     records = runs(done)
     assert len(records) == 1 + 2 * (1 + 2 + 3)
     for title, record in records.items():
-        assert {"spec", "softkin", "versions", "device", "seconds", "files", "threads"} <= set(record), title
+        assert {"spec", "softkin", "versions", "device", "seconds", "processor_seconds", "files", "threads"} <= set(
+            record
+        ), title
     result = records["result of WE, seed 1"]
     assert {"seed", "data_digest", "split_digest", "effective_target", "metrics", "tried", "chosen", "values"} <= set(
         result
@@ -547,7 +549,7 @@ def test_a_tuned_study_says_what_it_chose_and_what_that_took(tmp_path, without_p
     table = study.run(spec, tmp_path / "s", workers=1, progress=False, tell=said.append)
     assert said[0].startswith(
         "Tuning weight decay of 2 trained methods on seed 0 first: at least 6 trainings, more where the best value is at "
-        "an end, beside 2 others. About 8 trainings, "
+        "an end, beside 2 others. About 11 trainings, "
     )
     assert said[0].endswith(" with 1 at a time.")
     assert len(said) == 2

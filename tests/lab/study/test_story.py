@@ -150,6 +150,31 @@ def test_more_seeds_or_more_rows():
     assert "more test rows would decide it" in told([rows[0], replace(rows[1], cells=cells)])[1]
 
 
+def test_two_seeds_ask_for_more():
+    rows = judged([row("uniform", 0.02, 1.0, 0.8, n=2), row("mixup", 0.02, 1.1, 0.8, noise=0.1, n=2)])
+    assert told(rows)[1] == (
+        "mixup cannot be told from uniform in NLL: two seeds hardly show the chance of training, so train three or more."
+    )
+
+
+def test_a_head_needs_no_similar_classes_if_it_does_as_well_without():
+    plain = row("one-hot", 0.1, 1.70, 0.555, gap=0.1)
+    with_kin, without = row("kin-head", 0.02, 1.621, 0.5551, shift=1), row("head", 0.02, 1.622, 0.555, shift=2)
+    rows = judged([plain, with_kin, without])
+    assert story.choose(rows).method == "head"
+    assert "accuracy unchanged" in told(rows)[1]
+    assert "accuracy still 55.5 %" in told(judged([plain, with_kin]))[1]
+    better = row("kin-head", 0.02, 1.5, 0.555, shift=1)
+    assert story.choose(judged([plain, better, without])).method == "kin-head"
+
+
+def test_what_no_study_of_so_few_seeds_could_have_seen():
+    assert story.would(0.012, "ece_hist") == " (would have seen ≥ 1.2 points)"
+    assert story.would(1.264, "ece_hist") == " (too few seeds to see any)"
+    assert story.would(1.264, "nll") == " (would have seen ≥ 1.264 nats)"
+    assert story.would(float("inf"), "nll") == ""
+
+
 def test_of_equal_methods_the_one_without_a_measured_similarity_is_chosen():
     rows = [
         row("one-hot", 0.1, 1.0, 0.8, gap=0.1),

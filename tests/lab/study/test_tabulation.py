@@ -209,3 +209,9 @@ def test_a_calibrator_is_compared_with_its_network_where_both_have_the_same_valu
     same, other = [{"alpha": 0.1}, {"alpha": 0.2}], [{"alpha": 0.1}, {"alpha": 0.4}]
     chosen = {"one-hot": [{}, {}], "ts": [{}, {}], "we": same, "we+ts": same, "l2": same, "l2+ts": other, "ae+ts": same}
     assert tabulation._networks(chosen) == {"ts": "one-hot", "we+ts": "we"}
+
+
+def test_core_minutes_are_those_of_a_core_not_of_the_clock():
+    assert tabulation._busy({"device": "cpu", "seconds": 9.0, "processor_seconds": 3.0}) == 3
+    assert tabulation._busy({"device": "cuda", "seconds": 9.0, "processor_seconds": 3.0}) == 9
+    assert tabulation._busy({"device": "cpu", "seconds": 9.0}) == 9  # recorded by an earlier version

@@ -1,6 +1,5 @@
 """What a study says in sentences: notes below its table, and what one-hot training implies."""
 
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from softkin.lab.study import columns as registry
 from softkin.lab.study import heads, significance
 from softkin.lab.study.folder import Result, StudyFolder
 from softkin.lab.study.spec import TREE, TUNABLE, StudySpec
-from softkin.lab.study.story import DECIDING
+from softkin.lab.study.story import DECIDING, would
 from softkin.lab.training.methods import Value, in_words
 from softkin.lab.training.recipe import RECIPES, Recipe
 from softkin.losses import auto_alpha
@@ -123,13 +122,16 @@ def failed_trainings(rows: "Sequence[Row]", seeds: Sequence[int]) -> list[str]:
 
 def tuned(spec: StudySpec, rows: "Sequence[Row]") -> list[str]:
     """The recipe that each trained method was given, how many were tried, and what the search was worth."""
-    networks = {registry.parts(row.method)[0]: row for row in reversed(rows) if row.recipe is not None}
+    networks: dict[str, Row] = {}
+    for row in rows:
+        if row.recipe is not None:
+            networks.setdefault(registry.parts(row.method)[0], row)
     if not networks:
         return []
     said = []
-    for base, row in reversed(networks.items()):
+    for base, row in networks.items():
         assert row.recipe is not None
-        values = ", ".join(f"{value:g}" for value in row.recipe["chosen"].values())
+        values = ", ".join(f"{value:.3g}" for value in row.recipe["chosen"].values())
         gain = files.from_number(row.recipe["gain"])
         worth = f"−{gain:.3f}" if gain >= 0.0005 else "0"
         said.append(f"{registry.title(base)} {values} ({len(row.recipe['tried'])} trials, {worth} nats)")
@@ -184,11 +186,9 @@ def against_baseline(rows: "Sequence[Row]", shown: "Sequence[Column]") -> list[s
             else:
                 level.append(row.title)
                 least = max(least, difference.least)
-        scale, unit, digits = (100.0, "points", 1) if column.percent else (1.0, "nats", 3)
         found = [f"{word} {', '.join(titles)}" for word, titles in (("better", better), ("worse", worse)) if titles]
         if level:
-            could = f" (would have seen ≥ {least * scale:.{digits}f} {unit})" if math.isfinite(least) else ""
-            found.append(f"no difference found{could} {', '.join(level)}")
+            found.append(f"no difference found{would(least, column.key)} {', '.join(level)}")
         if found:
             notes.append(f"{column.title} against one-hot: {'; '.join(found)}.")
     return notes

@@ -60,7 +60,7 @@ def perform(
         device: The device to compute on.
         work: A folder for checkpoints, from which an interrupted training resumes.
     """
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     out.mkdir(parents=True, exist_ok=True)
     run = job.run
     if isinstance(run, DistancesRun):
@@ -80,6 +80,7 @@ def perform(
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "seconds": time.perf_counter() - start,
+        "processor_seconds": time.process_time() - busy,
         **outcome,
     }
     return record, names

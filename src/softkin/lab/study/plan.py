@@ -577,8 +577,8 @@ def described(base: str, values: Mapping[str, Value], recipe: Mapping[str, Any],
     """A training in a few words."""
     parts = [in_words(values)] if values else []
     if recipe["epochs"] != full["epochs"]:
-        parts.append(f"{recipe['epochs']} epochs")
+        parts.append("1 epoch" if recipe["epochs"] == 1 else f"{recipe['epochs']} epochs")
     for name in ("weight_decay", "lr"):
         if recipe.get(name) != full.get(name):
-            parts.append(f"{TUNABLE[name]} {recipe[name]:g}")
+            parts.append(f"{TUNABLE[name]} {recipe[name]:.3g}")
     return " ".join([registry.title(base), *([f"({', '.join(parts)})"] if parts else [])])

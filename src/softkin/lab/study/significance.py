@@ -11,8 +11,11 @@ from its expectation for two reasons:
   the comparisons of a family lend each other strength: ``pooled`` is the mean of their m variances, where a variance
   above ``WILD`` medians counts as so many (with three seeds the mean of the larger half, with two of the largest
   quarter), and :math:`v = \max(s^2, \text{pooled})` has
-  :math:`\nu = d\,(1 + c \min(1, \text{pooled}/s^2))` degrees of freedom, with c = m/2 − 1 from 0 to ``CONTROL`` or
-  ``ALL_PAIRS``. A spread below a hundredth of the difference counts as a hundredth: it is rounding, or luck.
+  :math:`\nu = d\,(1 + c \min(1, \text{pooled}/s^2)^e)` degrees of freedom, with c = m/2 − 1 from 0 to 3 and e = 2 for a
+  control (``CONTROL``), to 6.5 and e = 1 for the best (``ALL_PAIRS``). All differences share the other method's noise,
+  of which they say the same thing m times over; with two seeds that part may be all there is, so c is multiplied by
+  twice the share of the variance that is the methods' own, if it is below one half. A spread below a hundredth of the
+  difference counts as a hundredth: it is rounding, or luck.
 - The samples that seeds share, whose noise no variance over seeds shows. Samples are resampled, the same for both
   methods and all seeds. With V the variance of the resampled mean of D, the shared part is
   :math:`C = \max(0, (V - \overline{\mathrm{Var}\,D^*_s} / S)/(1 - 1/S))`; the rest is in :math:`s^2` already.
@@ -39,15 +42,16 @@ from torch import Tensor
 from softkin._core import randomness
 from softkin.metrics.kernels import Kernel
 from softkin.metrics.scopes import blocks
-from softkin.metrics.statistics import Statistic
+from softkin.metrics.statistics import Mean, Statistic
 
 LEVEL = 0.05
 RESAMPLES = 400
 """How often a table resamples the test samples; only means and variances are taken of them"""
 SMOOTH = 4  # errors over a kernel density are resampled so many times less often, as each costs more than all others
-CONTROL, ALL_PAIRS = 3.0, 6.5
-"""How many times their own degrees of freedom methods borrow at most, compared with a control or with the best"""
-WILD = 25.0
+CONTROL, ALL_PAIRS = (3.0, 2), (6.5, 1)
+"""How many times their own degrees of freedom methods borrow at most, compared with a control or with the best, and how
+fast that falls where their own variance is larger than the others'"""
+WILD = 16.0
 """A training that failed on one seed must not hide what the others show"""
 FEW = 3
 """Up to so many seeds, the samples alone say whether a calibrator changes its networks"""
@@ -142,8 +146,10 @@ class Resamples:
         values: list[list[Floats]] = [[] for _ in statistics]
         start = 0
         for weights in self._weights(s):
+            exact = weights.to(torch.float64)  # once for all means, which need it
             for parts, statistic in zip(values, statistics, strict=True):
-                due = weights[: max(0, self.times_of(statistic) - start)].to(statistic.device)
+                lines = exact if isinstance(statistic, Mean) else weights
+                due = lines[: max(0, self.times_of(statistic) - start)].to(statistic.device)
                 if len(due):
                     parts.append(statistic.of(statistic.sums(due)).cpu().numpy())
             start += len(weights)
@@ -204,16 +210,18 @@ def verdict(
     pairs = {name: (methods[name], methods[base]) for name, base in networks.items()}
     to_best, to_network = compared(minus(best), all_pairs=True), compared(pairs, same_network=True)
     to_baseline = {name: compared(minus(name)) for name in baselines if name in methods}
-    # What another question has answered is not left open here: a calibrator changes the baseline's own network, and the
-    # best is better than this one.
+    # What another question has answered is not left open here: a calibrator changes the baseline's own network, and
+    # what is worse than any other method is not the best.
     for baseline, others in to_baseline.items():
         for name in (name for name, network in networks.items() if network == baseline and name in others):
             p_value = min(others[name].p_value, to_network[name].p_value)
             others[name] = replace(others[name], p_value=p_value)
-    answers = {name: others[best] for name, others in to_baseline.items() if name != best}
-    answers |= {networks[best]: to_network[best]} if best in networks else {}
-    for name, answer in answers.items():
-        to_best[name] = replace(to_best[name], p_value=min(to_best[name].p_value, answer.p_value))
+    answers = [(name, base, found) for base, others in to_baseline.items() for name, found in others.items()]
+    answers += [(name, networks[name], found) for name, found in to_network.items()]
+    for name, base, found in answers:
+        worse = name if sign * found.value > 0 else base
+        if found.proved and worse in to_best:
+            to_best[worse] = replace(to_best[worse], p_value=min(to_best[worse].p_value, found.p_value))
     return Verdict(best, {name: interval(mine) for name, mine in methods.items()}, to_best, to_baseline, to_network)
 
 
@@ -223,7 +231,7 @@ def interval(mine: Sampled) -> tuple[float, float]:
     if not np.isfinite(mean):
         return mean, mean
     drawn = None if mine.drawn is None else mine.drawn[None]
-    noise = _noise(mine.seen[None], drawn, 0.0)
+    noise = _noise(mine.seen[None], drawn)
     half = float(noise.quantile(1 - LEVEL / 2)[0])
     return mean - half, mean + half
 
@@ -358,10 +366,10 @@ class _Noise:
         return self.quantile(1 - LEVEL / 2 / tests) + self.quantile(POWER)
 
 
-def _noise(seen: Floats, drawn: Floats | None, most: float) -> _Noise:
+def _noise(seen: Floats, drawn: Floats | None, lending: tuple[float, int] | None = None) -> _Noise:
     """The noise of the means over seeds of (m, S) differences, from (m, R, S) resampled ones if there are any.
 
-    ``most`` is what they borrow of each other at most.
+    ``lending`` is what they borrow of each other; None: nothing.
     """
     m, seeds = seen.shape
     alone, apart = np.zeros(m), np.zeros(m)
@@ -369,15 +377,29 @@ def _noise(seen: Floats, drawn: Floats | None, most: float) -> _Noise:
         alone, apart = drawn.mean(axis=2).var(axis=1), drawn.var(axis=1).mean(axis=1) / seeds
     if seeds == 1:
         return _Noise(np.zeros(m), np.ones(m), np.sqrt(alone)) if drawn is None else _of_samples(drawn)
-    own = np.maximum(seen.var(axis=1, ddof=1), (LEAST_SPREAD * seen.mean(axis=1)) ** 2) if most else seen.var(1, ddof=1)
+    shared = np.sqrt(np.maximum(0.0, (alone - apart) / (1 - 1 / seeds)))
+    own = seen.var(axis=1, ddof=1)
+    if lending is None:
+        return _Noise(np.sqrt(own / seeds), np.full(m, seeds - 1.0), shared)
+    most, falls = lending
+    own = np.maximum(own, (LEAST_SPREAD * seen.mean(axis=1)) ** 2)
     larger = {2: (3 * m) // 4, 3: m // 2}.get(seeds, 0)
     tame = np.minimum(own, WILD * np.median(own)) if seeds > 3 else np.sort(own)[larger:]
-    pooled = float(tame.mean()) if most else 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lent = np.nan_to_num(np.minimum(1.0, pooled / own))
-    freedom = (seeds - 1) * (1 + min(max(0.0, m / 2 - 1), most) * lent)
-    shared = np.maximum(0.0, (alone - apart) / (1 - 1 / seeds))
-    return _Noise(np.sqrt(np.maximum(own, pooled) / seeds), freedom, np.sqrt(shared))
+    pooled = float(tame.mean())
+    lent = np.minimum(1.0, pooled / own) ** falls
+    borrowed = min(max(0.0, m / 2 - 1), most) * (min(1.0, 2 * _own_share(seen)) if seeds == 2 else 1.0)
+    freedom = (seeds - 1) * (1 + borrowed * lent)
+    return _Noise(np.sqrt(np.maximum(own, pooled) / seeds), freedom, shared)
+
+
+def _own_share(seen: Floats) -> float:
+    """The share of the variance over seeds of (m, S) differences that is not common to all of them."""
+    m, seeds = seen.shape
+    noise = seen - seen.mean(axis=1, keepdims=True)
+    common = noise.mean(axis=0)
+    own = float(np.square(noise - common).sum()) / (max(1, m - 1) * (seeds - 1))
+    shared = max(0.0, float(np.square(common).sum()) / (seeds - 1) - own / m)
+    return own / (own + shared) if own + shared > 0 else 1.0
 
 
 def _of_samples(drawn: Floats) -> _Noise:

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from softkin.lab.study import columns as registry
-from softkin.lab.study.heads import HEADS
+from softkin.lab.study.heads import HEADS, USES_KIN
 from softkin.lab.study.significance import Difference
 
 if TYPE_CHECKING:
@@ -168,8 +168,9 @@ def _worse(row: "Row", other: str, metric: str) -> bool:
 
 
 def _measures(row: "Row") -> bool:
-    """Whether a method needs a similarity that is measured before training."""
-    return registry.named(registry.parts(row.method)[0]).source is not None
+    """Whether a method needs a similarity that is measured before training, or before its head is fitted."""
+    base, calibrator = registry.parts(row.method)
+    return registry.named(base).source is not None or calibrator == USES_KIN
 
 
 def _nll(row: "Row") -> float:
@@ -309,6 +310,8 @@ def _deciding(rows: "Sequence[Row]", chosen: "Row", kept: "Row | None") -> list[
     which = f"{_named(rivals)} cannot be told from {best.title} in NLL"
     if difference.by_rows > 0.5:
         return [f"{which}: more test rows would decide it, as these cause most of what is uncertain."]
+    if seeds == 2:
+        return [f"{which}: two seeds hardly show the chance of training, so train three or more."]
     if needed > MOST_SEEDS:
         return [f"{which}, and it would take more than {MOST_SEEDS} seeds."]
     return [f"{which}: about {needed} seeds would show a difference as large as that of {near.title}."]
@@ -324,13 +327,22 @@ def _from_to(before: "Row", after: "Row", metric: str) -> str:
     a, b = before.cells[metric].value, after.cells[metric].value
     if metric == "nll":
         return f"{_nats(a)} → {_nats(b)}"
-    return "unchanged" if a == b else f"{100 * a:.1f} → {_percent(b)}"
+    if _percent(a) == _percent(b):
+        return "unchanged" if a == b else f"still {_percent(b)}"
+    return f"{100 * a:.1f} → {_percent(b)}"
 
 
 def _would(difference: Difference | None, metric: str) -> str:
-    if difference is None or difference.same or not math.isfinite(difference.least):
+    return "" if difference is None or difference.same else would(difference.least, metric)
+
+
+def would(least: float, metric: str) -> str:
+    """What a study could have seen, in brackets; no share differs by more than 100 points."""
+    if not math.isfinite(least):
         return ""
-    return f" (would have seen ≥ {_size(difference.least, metric)})"
+    if metric != "nll" and least > 1:
+        return " (too few seeds to see any)"
+    return f" (would have seen ≥ {_size(least, metric)})"
 
 
 def _interval(difference: Difference, metric: str) -> str:

@@ -459,12 +459,18 @@ def seconds_of_networks(opened: StudyFolder) -> dict[str, float]:
     return {name: statistics.fmean(values) for name, values in seconds.items()}
 
 
+def _busy(record: Mapping[str, Any]) -> float:
+    """The seconds that a run kept a core busy; on an accelerator, or where they were not recorded, those it took."""
+    key = "processor_seconds" if record["device"] == "cpu" and "processor_seconds" in record else "seconds"
+    return files.from_number(record[key])
+
+
 def _took(opened: StudyFolder) -> str:
     """What all runs took; empty if no network is trained."""
     jobs = opened.plan.jobs(opened.records.find)
     done = [(job, record) for job in jobs if (record := opened.records.find(job.digest)) is not None]
     trainings = sum(job.kind == "training" for job, _ in done)
-    minutes = sum(files.from_number(record["seconds"]) for _, record in done) / 60
+    minutes = sum(_busy(record) for _, record in done) / 60
     return f"The study took {trainings} trainings, {minutes:.1f} core-minutes." if trainings else ""
 
 
@@ -477,7 +483,7 @@ def _spent(opened: StudyFolder) -> str | None:
     tried = {trial.job.digest for base in spec.bases() for trial in opened.plan.tuning(base, find).trials}
     used = {result.record["chosen"] for result in opened.results()}
     extra = [record for digest in tried - used if (record := find(digest)) is not None]
-    minutes = sum(files.from_number(record["seconds"]) for record in extra) / 60
+    minutes = sum(map(_busy, extra)) / 60
     return f"Tuning took {len(tried)} trials, {len(extra)} of them for nothing else: {minutes:.1f} core-minutes."
 
 

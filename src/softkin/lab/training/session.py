@@ -341,7 +341,9 @@ def _write_learned(output: Path, trained: Trained) -> list[Path]:
 
     file, picture = output / "similarity.safetensors", output / "similar.svg"
     how = f"what a network learned to find similar in {len(trained.history)} epochs"
-    similarity.save(file, trained.similarity, class_names=trained.class_names, source=how)
+    alpha = trained.history[-1].get("alpha", trained.record["method"].get("alpha"))
+    about = {"alpha": alpha, "learned": [entry["similar"] for entry in trained.history]}
+    similarity.save(file, trained.similarity, class_names=trained.class_names, source=how, about=about)
     figure = diagrams.learned_similarity(trained.history, class_names=trained.class_names)
     files.write(picture, rendered(figure, "svg"))
     return [file, picture]
