@@ -156,8 +156,8 @@ def leaning(column: str) -> Literal["label", "prediction"] | None:
 
 
 def listed(role: Role, most: int = 12) -> str:
-    """The shortest names of a role for a message, as `a`, `b` or `c`."""
-    *first, last = (f"`{name}`" for name in sorted(NAMES[role], key=len)[:most])
+    """Usual names of a role for a message, its own first, as `a`, `b` or `c`."""
+    *first, last = (f"`{name}`" for name in sorted(NAMES[role], key=lambda name: name != role)[:most])
     return f"{', '.join(first)} or {last}" if first else last
 
 
