@@ -202,3 +202,17 @@ def test_a_row_that_was_cut_ends_in_a_sentence_and_not_in_an_abort(tmp_path):
         done = subprocess.run(command, capture_output=True, text=True)
         assert (done.returncode, "terminate" in done.stderr) == (1, False)
         assert "Expected 3 columns, got 2" in " ".join(done.stderr.split())
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+@pytest.mark.parametrize("columns", ["confidence,correct", "y_prob,y_true"])
+def test_scores_beyond_1_by_a_rounding_are_1(tmp_path, columns):
+    """Sums in float32 end at 1.000001; this was refused for a binary model, and read as percent for pairs."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"{columns}\n0.9,1\n1.0000012,1\n0.3,0\n-0.0000002,0\n0.6,1\n")
+    found = predictions.load(path)
+    torch.testing.assert_close(found.probabilities[:, 1].double(), torch.tensor([0.9, 1, 0.3, 0, 0.6]).double())
+    scores = np.array([0.9, 1.0000012, 0.3, 0.6])
+    assert metrics.brier(scores, np.array([1, 1, 0, 1]), per="score") == pytest.approx((0.01 + 0.09 + 0.16) / 4)
+    with pytest.raises(ValueError, match="must be from 0 to 1"):
+        metrics.brier(scores + 0.001, np.array([1, 1, 0, 1]))

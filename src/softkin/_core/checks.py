@@ -22,6 +22,7 @@ Array: TypeAlias = Tensor | NDArray[Any]
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch supports few operations on these dtypes
 MANY_CLASSES = 10**7  # a larger label is an id, not a class
 MOST_ROUNDING = 0.1  # that the sum of a row may be off because its numbers were rounded
+UNIT_ROUNDING = 1e-4  # how far a score may lie beyond 0 or 1: sums in float32 end at 1.00001
 SYMMETRY_TOLERANCE = 1e-5  # relative to the largest entry: float32 distances differ by 1e-7, a wrong entry by far more
 
 
@@ -225,7 +226,10 @@ def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
 
 
 def unit_scores(values: Tensor, what: str = "a probability for each sample") -> Tensor:
-    """(N,) or (N, 1) scores from 0 to 1 as (N,) floating-point numbers on a device with float64, N ≥ 1."""
+    """(N,) or (N, 1) scores from 0 to 1 as (N,) floating-point numbers on a device with float64, N ≥ 1.
+
+    Scores beyond 0 or 1 by a rounding are 0 or 1.
+    """
     s = values[:, 0] if values.ndim == 2 else values
     s = s.cpu() if s.device.type == "mps" else s
     s = s if s.is_floating_point() else s.to(torch.float64)
@@ -233,12 +237,14 @@ def unit_scores(values: Tensor, what: str = "a probability for each sample") -> 
         raise ValueError("`probabilities` must hold at least 1 sample, got 0.")
     finite(s, "probabilities")
     low, high = (float(end) for end in torch.aminmax(s))
-    if low < 0 or high > 1:
-        off = low if low < 0 else high
+    if low >= 0 and high <= 1:
+        return s
+    if low < -UNIT_ROUNDING or high > 1 + UNIT_ROUNDING:
+        off = low if low < -UNIT_ROUNDING else high
         raise ValueError(
             f"`probabilities` must be from 0 to 1, {what}, got {off:g}; if these are logits, apply sigmoid first."
         )
-    return s
+    return s.clamp(0, 1)
 
 
 def rows_are_distributions(values: Tensor) -> bool:

@@ -104,7 +104,7 @@ def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]
         raise unknown_kind(name, what)
     low, high = (float(end) for end in torch.aminmax(v))
     if v.shape[1] == 1:
-        if low >= 0 and high <= 1:
+        if low >= -checks.UNIT_ROUNDING and high <= 1 + checks.UNIT_ROUNDING:
             return "probs", False, f"{name}: {what} are read as probabilities, being from 0 to 1 (--logits overrules)."
         if low < 0:
             return "logits", False, f"{name}: {what} are read as log-odds, since some are negative."

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from softkin import SoftkinError
+from softkin._core import checks
 from softkin._io import roles
 from softkin._io.tables import Table
 from softkin.predictions.blocks import Beside, Block, PredictionFile
@@ -210,9 +211,9 @@ def _unit(cells: Sequence[Any], column: str, name: str) -> tuple[str, list[str]]
     numbers = [value for cell in cells if (value := _number(cell)) is not None]
     if not numbers:
         return "probability", []
-    if roles.plain(column) in LOGARITHMS or (min(numbers) < 0 and max(numbers) <= 0):
+    if roles.plain(column) in LOGARITHMS or (min(numbers) < -checks.UNIT_ROUNDING and max(numbers) <= 0):
         return "logarithm", [f"{name}: `{column}` is read as logarithms of probabilities, since none is above 0."]
-    if max(numbers) > 1 and min(numbers) >= 0 and max(numbers) <= 100:
+    if 1 + checks.UNIT_ROUNDING < max(numbers) <= 100 and min(numbers) >= 0:
         return "percent", [f"{name}: `{column}` is read as percent, since it goes up to {max(numbers):g}."]
     return "probability", []
 
@@ -235,10 +236,10 @@ def _scores(cells: Sequence[Any], unit: str, column: str, name: str, start: int)
         if value is None:
             raise SoftkinError(f"{name}, row {row}: `{column}` must hold a confidence in each row, got {cell!r}.")
         value = value / 100 if unit == "percent" else math.exp(min(value, 1.0)) if unit == "logarithm" else value
-        if not 0 <= value <= 1:
+        if not -checks.UNIT_ROUNDING <= value <= 1 + checks.UNIT_ROUNDING:
             limits = {"percent": "from 0 to 100", "logarithm": "at most 0"}.get(unit, "from 0 to 1")
             raise SoftkinError(f"{name}, row {row}: `{column}` must be {limits}, got {cell}.")
-        values.append(value)
+        values.append(min(max(value, 0.0), 1.0))
     return torch.tensor(values, dtype=torch.float64)
 
 

@@ -709,7 +709,9 @@ def _scores(numbers: Sequence[str], head: Mapping[str, Sequence[Any]], answers: 
 
 
 def _are_fractions(cells: Sequence[Any]) -> bool:
-    return not _is_whole(cells) and all(cell is None or 0 <= float(cell) <= 1 for cell in cells)
+    return not _is_whole(cells) and all(
+        cell is None or -checks.UNIT_ROUNDING <= float(cell) <= 1 + checks.UNIT_ROUNDING for cell in cells
+    )
 
 
 def _not_one(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from softkin import SoftkinError
+from softkin._core import checks
 from softkin._io import files, roles
 from softkin._io.roles import ScoreKind
 from softkin.predictions.blocks import Block, PredictionFile
@@ -42,7 +43,10 @@ def expanded(source: PredictionFile, reading: Reading) -> PredictionFile:
 
 
 def _two_columns(scores: Tensor, kind: ScoreKind | None, place: int) -> Tensor:
-    """(n, 2) scores from (n, 1): s and 1 − s, or log-odds s and 0."""
+    """(n, 2) scores from (n, 1): s and 1 − s, or log-odds s and 0; s beyond 0 or 1 by a rounding is 0 or 1."""
+    if kind == "probs":
+        beyond = (scores - scores.clamp(0, 1)).abs() <= checks.UNIT_ROUNDING
+        scores = torch.where(beyond, scores.clamp(0, 1), scores)
     other = 1 - scores if kind == "probs" else torch.zeros_like(scores)
     return torch.cat([scores, other] if place == 0 else [other, scores], dim=1)
 
