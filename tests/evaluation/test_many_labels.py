@@ -56,3 +56,35 @@ def test_what_cannot_be_read(capsys, tmp_path):
     code, _, errors = run(capsys, "evaluate", tmp_path / "a.npz", "--multi-label", "--abstain", "0.1")
     assert code == 2
     assert "--abstain must be left out with --multi-label" in errors
+
+
+@pytest.mark.filterwarnings("default::softkin.predictions.Assumption")
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_several_labels_are_recognised_and_said(capsys, tmp_path, kind):
+    """Logits with such labels were read as classes with votes, in silence."""
+    z, y = rows()
+    p = 1 / (1 + np.exp(-z))
+    path = tmp_path / "a.npz"
+    np.savez(path, **{kind: z if kind == "logits" else p}, labels=y)
+    code, output, errors = run(capsys, "evaluate", path, "--json")
+    assert code == 0, errors
+    assert "several labels, each a yes or no of its own (--multi-label)" in " ".join(errors.split())
+    assert json.loads(output)["models"][0]["metrics"]["nll"]["value"] == pytest.approx(metrics.nll(p, y), abs=1e-9)
+    code, output, _ = run(capsys, "check", path, "--multi-label", "--max", "nll=9")
+    assert (code, "✓ NLL" in output) == (0, True)
+    code, _, errors = run(capsys, "evaluate", path, path)
+    assert (code, "not compared" in " ".join(errors.split())) == (1, True)
+
+
+def test_votes_and_one_hot_labels_are_no_several_labels(capsys, tmp_path):
+    z, y = rows()
+    e = np.exp(z)
+    two = np.zeros_like(z)
+    np.add.at(two, (np.arange(300), z.argmax(1)), 1)
+    np.add.at(two, (np.arange(300), y.argmax(1)), 1)
+    np.savez(tmp_path / "votes.npz", logits=z, labels=two)
+    np.savez(tmp_path / "one.npz", logits=z, labels=np.eye(4, dtype=int)[y.argmax(1)])
+    np.savez(tmp_path / "shares.npz", probs=e / e.sum(1, keepdims=True), labels=np.maximum(y, np.eye(4)[z.argmax(1)]))
+    for name in ("votes", "one", "shares"):
+        code, output, errors = run(capsys, "evaluate", tmp_path / f"{name}.npz")
+        assert (code, "several labels" in errors, "accuracy" in output) == (0, False, True)

@@ -35,6 +35,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--min", action="append", default=[], metavar="METRIC=NUMBER", help="the least that it may be; may be repeated"
     )
+    command.add_argument(
+        "--multi-label", action="store_true", help="labels are (N, L) zeros and ones of an .npz file, as for evaluate"
+    )
+    command.add_argument(
+        "--ignore-index", type=int, metavar="N", help="label of pixels to leave out, of an .npz with (N, K, …) scores"
+    )
     command.add_argument("--strict", action="store_true", help="pass only if the whole interval lies within the limit")
     command.add_argument(
         "--confidence", type=percentage, default=0.95, help="level of the intervals: 0.95 or 95%% (default: 95%%)"
@@ -82,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     reading = reading_options(arguments)
     labels = reading.pop("labels")
-    names = ("max", "min", "strict", "confidence", "resamples", "n_bins", "seed")
+    names = ("max", "min", "strict", "confidence", "resamples", "n_bins", "seed", "multi_label", "ignore_index")
     settings = {name: getattr(arguments, name) for name in names}
     result = checked(arguments.file, labels, **settings, **reading)
     text = json_text(result.to_dict())

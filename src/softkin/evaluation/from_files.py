@@ -77,7 +77,8 @@ def evaluate_file(
         engine: "ray" runs the workers on a Ray cluster, whose nodes must see the files under the same paths.
         address: The cluster's address; by default a cluster that is connected, or a new one on this machine.
         kde_interval: Also compute the interval of the KDE ECE of the output, as for ``evaluate``.
-        multi_label: Whether the file, an .npz, holds (N, L) zeros and ones as labels, each a yes or no of its own.
+        multi_label: Whether the file, an .npz, holds (N, L) zeros and ones as labels, each a yes or no of its own;
+            recognised where the labels leave no doubt.
         ignore_index: The label of pixels to leave out, of an .npz with (N, K, …) scores.
         risk: The error rate that the threshold of each group of rows keeps.
         certainty: The confidence of that guarantee.
@@ -88,6 +89,11 @@ def evaluate_file(
     of_reading = {field.name for field in fields(Reading)}
     reading = Reading(**{key: value for key, value in options.items() if key in of_reading})
     chosen = Settings(slow=kde_interval, **{key: value for key, value in options.items() if key not in of_reading})
+    if not multi_label and (why := many_labels.recognised(path, reading)) is not None:
+        if reading.group is not None or reading.weight is not None:
+            raise SoftkinError(f"{why} Such files take neither --group nor --weight.")
+        inference.say([why])
+        multi_label = True
     if multi_label:
         claims, label_names = many_labels.read(path, reading)
         title = name or Path(path).name
@@ -236,6 +242,8 @@ def _of_stream(stream: streams.Stream, title: str, files: Sequence[PredictionFil
 
 def compare_files(models: list[Evaluated], **settings: Any) -> list[Compared]:
     """Paired comparisons of every two files; they must be of the same samples."""
+    if any(model.claims is not None for model in models):
+        raise SoftkinError("models of several labels per sample are not compared; evaluate one file at a time.")
     in_memory = [model.predictions for model in models if model.predictions is not None]
     if len(in_memory) == len(models):
         return comparison.compare(in_memory, **settings)

@@ -57,6 +57,41 @@ def read(path: str | Path, reading: Reading) -> tuple[Claims, list[str]]:
     return Claims(p, labels.to(torch.float64), exclusive=False), names
 
 
+def recognised(path: str | Path, reading: Reading) -> str | None:
+    """The sentence about an .npz file whose labels say that samples have several; None if they do not.
+
+    Labels are zeros and ones in the shape of the scores, some rows have several ones or none, and no row has votes for
+    classes that exclude each other: rows of probabilities do not sum to 1, or scores are logits and the number of ones
+    differs between rows, as that of voters would seldom.
+    """
+    if Path(path).suffix.lower() != ".npz" or reading.labels is not None or not Path(path).is_file():
+        return None
+    name = str(path)
+    with files.open_file(path) as file, files.reading(name, "npz"):
+        archive = Archive(file, name)
+        part = roles.find(archive.keys, "label") if reading.label_column is None else reading.label_column
+        if part is None or part not in archive.keys or len(archive.array(part).shape) != 2:
+            return None
+        shape = archive.array(part).shape
+        same = [key for key in archive.keys if key != part and archive.array(key).shape == shape]
+        if len(same) != 1 or shape[1] < 2:
+            return None
+        labels = checks.as_tensor(archive.array(part).all(), part)
+        ones = (labels == 1).sum(dim=1)
+        if not bool(((labels == 0) | (labels == 1)).all()) or bool((ones == 1).all()):
+            return None
+        scores = checks.as_tensor(archive.array(same[0]).all(), same[0])
+        _, kind = choose(archive.keys, same, reading.kind, name)
+    is_logits = kind == "logits" and len(ones.unique()) > 1
+    if not is_logits and (kind != "probs" or checks.rows_are_distributions(scores)):
+        return None
+    return (
+        f"{name}: `{part}` has {int(ones.min())} to {int(ones.max())} ones in a row, so samples are taken to have "
+        f"several labels, each a yes or no of its own (--multi-label); "
+        + ("votes on classes that exclude each other need `probs`." if is_logits else "rows of scores do not sum to 1.")
+    )
+
+
 def evaluated(claims: Claims, label_names: list[str], name: str, settings: Settings) -> Evaluation:
     """All claims together (micro), class-wise errors as means over labels (macro), and each label as a group."""
     metrics = [*catalogue.shown("evaluate", claims.num_classes), catalogue.METRICS["macro_auroc"]]
