@@ -75,3 +75,18 @@ def test_a_mixture_is_found_on_every_face(solve, beta, mixture):
     w, off, _ = solve(Members.of(*below_top(z, y), y, beta))
     assert off < 1e-7
     assert w.tolist() == pytest.approx(mixture, abs=0.1)
+
+
+@pytest.mark.parametrize("objective", ["mse", "nll"])
+def test_whole_weights_are_repeated_rows_and_votes_are_rows_of_shares(objective):
+    z, y = drawn(3, n=120, k=4, factor=3.0)
+    times = torch.arange(120) % 4
+    one = EnsembleTemperatureScaling(objective=objective).fit(z, y, sample_weight=times)
+    many = EnsembleTemperatureScaling(objective=objective).fit(z.repeat_interleave(times, 0), y.repeat_interleave(times))
+    assert one.temperature_ == pytest.approx(many.temperature_, rel=1e-6)
+    torch.testing.assert_close(one.weights_, many.weights_, atol=1e-6, rtol=0)
+    votes = torch.nn.functional.one_hot(y, 4) * 3 + torch.nn.functional.one_hot((y + 1) % 4, 4)
+    voted = EnsembleTemperatureScaling(objective=objective).fit(z, votes)
+    rows = torch.cat([z, z, z, z]), torch.cat([y, y, y, (y + 1) % 4])
+    each = EnsembleTemperatureScaling(objective=objective).fit(*rows)
+    torch.testing.assert_close(voted.predict_proba(z), each.predict_proba(z), atol=1e-5, rtol=0)

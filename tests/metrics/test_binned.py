@@ -56,6 +56,35 @@ def test_a_class_that_no_label_names_counts():
     assert metrics.classwise_ece(p, y, reduction="sum") == pytest.approx(0.1 + 0.1 + 0.2, rel=1e-12)
 
 
+def test_debiased_with_weights_equals_its_formula_and_is_unbiased():
+    p, y = twins.random_case(5, n=400)
+    w = np.random.default_rng(0).exponential(size=400)
+    w /= w.mean()
+    pairs = twins.pooled(p, y, "prediction")
+    total = 0.0
+    for m in range(15):
+        rows = [i for i, (s, _) in enumerate(pairs) if twins.bin_of(s, 15) == m]
+        if len(rows) > 1:
+            own = w[rows]
+            conf, lik = (np.average([pairs[i][part] for i in rows], weights=own) for part in (0, 1))
+            one = (own**2).sum() / own.sum() ** 2  # 1 over the effective number of rows
+            total += own.sum() / 400 * ((lik - conf) ** 2 - lik * (1 - lik) * one / (1 - one))
+    assert metrics.debiased_ece(p, y, sample_weight=w) == pytest.approx(max(0, total) ** 0.5, rel=1e-10)
+    # One bin, all scores .7, right with probability .5: the square is .04, whatever the weights.
+    rng = np.random.default_rng(1)
+    few = rng.exponential(size=(300, 30)) ** 2
+    right = rng.random((300, 30)) < 0.5
+    squares = [
+        metrics.debiased_ece(np.full(30, 0.7), hit, sample_weight=own, n_bins=1) ** 2
+        for hit, own in zip(right, few, strict=True)
+    ]
+    plain = [metrics.ece_hist(np.full(30, 0.7), hit, sample_weight=own, n_bins=1, norm=2) ** 2
+             for hit, own in zip(right, few, strict=True)]  # fmt: skip
+    assert abs(np.mean(squares) - 0.04) < 0.7 * abs(np.mean(plain) - 0.04)  # what is left is the cut at 0
+    interval = metrics.debiased_ece(p, y, sample_weight=w, confidence=0.95, resamples=200)
+    assert interval.low <= interval.high
+
+
 def test_debiased_equals_its_formula():
     p, y = twins.random_case(5, n=400)
     pairs = twins.pooled(p, y, "prediction")
@@ -106,3 +135,9 @@ def test_over_and_under_confidence_of_one_bin_have_the_gaps_interval():
     under = metrics.signed_gap(p, labels, part="under", confidence=0.95)
     assert (over.low, over.high) == (max(0, gap.low), gap.high)
     assert (under.low, under.high) == (0, max(0, -gap.low))
+
+
+def test_a_stream_takes_no_weights_for_the_debiased_error():
+    p, y = twins.random_case(5, n=40)
+    with pytest.raises(ValueError, match="needs the weights of all rows"):
+        metrics.Accumulator(["debiased_ece"]).update(p, y, sample_weight=np.arange(40))

@@ -16,7 +16,7 @@ from torch import Tensor
 from softkin._core import checks
 from softkin.calibrators.calibrator import Parametric
 from softkin.calibrators.certificate import Solution
-from softkin.calibrators.temperature import BLOCK, Objective, below_top, best_temperature, row_dots
+from softkin.calibrators.temperature import BLOCK, Objective, below_top, best_temperature, row_dots, weighted_sum
 from softkin.calibrators.zeros import TINY
 
 # The first member is tried first, and a face replaces another only if it is better by more than rounding. So if T = 1
@@ -42,9 +42,11 @@ class Members:
     slopes: dict[Objective, float]
     """The derivative of the scaled member's objectives in β = 1/T, which shows how exactly T was solved"""
     num_classes: int
+    weights: Tensor | None = None
+    """(N,) weights of the samples, with the mean 1"""
 
     @classmethod
-    def of(cls, below: Tensor, own_below: Tensor, y: Tensor, beta: float) -> "Members":
+    def of(cls, below: Tensor, own_below: Tensor, y: Tensor, beta: float, weights: Tensor | None = None) -> "Members":
         """Compute them from logits of ``below_top``, one block of rows at a time, without keeping the members."""
         n, k = below.shape
         own = torch.full((n, 3), 1 / k, dtype=torch.float64)
@@ -56,21 +58,27 @@ class Members:
             mine = y[rows, None]
             u, u_own = below[rows], own_below[rows]
             scaled, square, raw = buffers[:, : len(u)]
-            nll -= float(u_own.sum())
+            nll -= weighted_sum(u_own, weights, rows)
             torch.mul(u, beta, out=scaled).exp_()
             scaled.div_(scaled.sum(dim=1, keepdim=True))
             p_own, mean = scaled.gather(1, mine)[:, 0], row_dots(scaled, u)
             torch.mul(scaled, scaled, out=square)
-            nll_slope += float((mean - u_own).sum())
-            mse_slope += 2 * float((row_dots(square, u) - mean * square.sum(dim=1) - p_own * (u_own - mean)).sum())
+            nll_slope += weighted_sum(mean - u_own, weights, rows)
+            departed = row_dots(square, u) - mean * square.sum(dim=1) - p_own * (u_own - mean)
+            mse_slope += 2 * weighted_sum(departed, weights, rows)
             torch.exp(u, out=raw)
             total = raw.sum(dim=1, keepdim=True)
             raw.div_(total)
-            nll += float(total.log_().sum())
+            nll += weighted_sum(total.log_()[:, 0], weights, rows)
             own[rows, 0], own[rows, 1:2] = p_own, raw.gather(1, mine)
-            a, b = scaled.view(-1), raw.view(-1)
-            ss, sr, rr = ss + float(a @ a), sr + float(a @ b), rr + float(b @ b)
-        return cls(own, (ss / n, sr / n, rr / n), nll / n, {"nll": nll_slope / n, "mse": mse_slope / n}, k)
+            ss += weighted_sum(row_dots(scaled, scaled), weights, rows)
+            sr += weighted_sum(row_dots(scaled, raw), weights, rows)
+            rr += weighted_sum(row_dots(raw, raw), weights, rows)
+        return cls(own, (ss / n, sr / n, rr / n), nll / n, {"nll": nll_slope / n, "mse": mse_slope / n}, k, weights)
+
+    def mean(self, values: Floats) -> Floats:
+        """The mean over samples, by their weights."""
+        return np.average(values, axis=0, weights=None if self.weights is None else self.weights.numpy())
 
 
 def quadratic_minimum(gram: Floats, target: Floats) -> Floats:
@@ -99,7 +107,7 @@ def mse_weights(members: Members) -> tuple[Tensor, float, int]:
     ss, sr, rr = members.products
     u = 1 / members.num_classes  # rows sum to 1, so that every product with the uniform member is 1/K
     gram = np.array([[ss, sr, u], [sr, rr, u], [u, u, u]])
-    target = members.own.mean(dim=0).numpy()
+    target = members.mean(members.own.numpy())
     w = quadratic_minimum(gram, target)
     return torch.from_numpy(w), _stationarity(2 * (gram @ w - target), w), 1
 
@@ -110,17 +118,16 @@ def nll_weights(members: Members) -> tuple[Tensor, float, int]:
     Newton's method on the simplex: each step goes towards the exact minimum of the quadratic model on the simplex.
     """
     columns = members.own.clamp(min=TINY).numpy()
-    n = len(columns)
 
     def value(w: Floats) -> float:
-        return float(-np.log(columns @ w).mean())
+        return float(-members.mean(np.log(columns @ w)))
 
     w = np.array([0.5, 0.0, 0.5])  # 0 for the second member: where it equals the first, it stays 0
     iterations, off = 0, np.inf
     while iterations < LIMIT:
         iterations += 1
         ratio = columns / (columns @ w)[:, None]
-        gradient, hessian = -ratio.mean(axis=0), ratio.T @ ratio / n
+        gradient, hessian = -members.mean(ratio), members.mean(ratio[:, :, None] * ratio[:, None, :])
         off = _stationarity(gradient, w)
         step = quadratic_minimum(hessian, hessian @ w - gradient) - w
         fall = float(gradient @ step)
@@ -163,6 +170,7 @@ class EnsembleTemperatureScaling(
     """
 
     kept = parameters = ("temperature_", "weights_")
+    takes_weights = True
     temperature_: float
     weights_: Tensor
 
@@ -173,18 +181,18 @@ class EnsembleTemperatureScaling(
     def check_options(self) -> None:
         checks.option(self.objective, "objective", ("mse", "nll"))
 
-    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
         u, own = below_top(z, y)
-        least = best_temperature(u, own, self.objective)
+        least = best_temperature(u, own, self.objective, weights)
         self.temperature_ = 1 / least.beta
-        members = Members.of(u, own, y, least.beta)
+        members = Members.of(u, own, y, least.beta, weights)
         self.weights_, off, iterations = (mse_weights if self.objective == "mse" else nll_weights)(members)
         return Solution(
             gradient_norm=max(off, 0.0 if least.at_bound else abs(members.slopes[self.objective])),
             iterations=least.iterations + iterations,
             bound_hit=least.at_bound,
             converged=least.converged and off < 1e-7,
-            nll=(members.nll, -float((members.own @ self.weights_).log().mean())),
+            nll=(members.nll, -float(members.mean((members.own @ self.weights_).log().numpy()))),
             argmax_kept=bool(self.weights_[:2].sum() > 0),
         )
 

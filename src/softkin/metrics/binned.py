@@ -209,10 +209,24 @@ class Debiased(SizeOfGap):
     """The root of the mean squared gap less the part that chance adds to it."""
 
     def __init__(self, pool: Pool, bins: Bins, *, per: Per = "sample") -> None:
-        if pool.outcomes is not None or pool.weights is not None:
-            what = "rows of equal weight" if pool.outcomes is None else "outcomes that are true or false"
-            raise NoMeaning(f"what it subtracts for chance holds for {what} only")
+        if pool.outcomes is not None:
+            raise NoMeaning("what it subtracts for chance holds for outcomes that are true or false only")
         super().__init__(pool, bins, per=per)
+
+    def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
+        if self.weights is not None:  # sums of a stream do not hold those of the squares
+            raise NoMeaning("what it subtracts for chance needs the weights of all rows at once")
+        return super().totals(cells, into)
+
+    @cached_property
+    def _of_one(self) -> Tensor:
+        """(M,) what one row of a bin counts: Σw²/Σw, so that it counts as Σw over this many rows (Kish, 1965)."""
+        w = self.pool.score_weights
+        if w is None:
+            return torch.ones(self.bins.n_bins, dtype=torch.float64)
+        index = binning.assign(self.pool.scores, self.bins).to(torch.int64).cpu()
+        total, squares = (torch.bincount(index, part.cpu(), minlength=self.bins.n_bins) for part in (w, w * w))
+        return torch.where(total > 0, squares / total.clamp(min=1e-300), 1.0)
 
     @property
     def at_most(self) -> float:
@@ -222,12 +236,15 @@ class Debiased(SizeOfGap):
         return None  # of that, too, a part is due to chance
 
     def of_curve(self, curve: ReliabilityCurve, n: float) -> Tensor:
-        # Var(lik) of a bin is estimated by lik(1 − lik)/(|B| − 1), which a bin of one score does not allow.
-        count = curve.count
-        lik = curve.hit_sum / count.clamp(min=1)
-        departed = (curve.score_sum - curve.hit_sum).square() / count.clamp(min=1)
-        square = departed - count * lik * (1 - lik) / (count - 1).clamp(min=1)
-        return (torch.where(count > 1, square, 0.0).sum(dim=-1) / n).clamp(min=0).sqrt()
+        # Var(lik) of a bin is estimated by lik(1 − lik)/(|B| − 1), which a bin of one score does not allow; with weights
+        # |B| is Σw over ``one``.
+        one = self._of_one.to(curve.count)
+        count, some = curve.count, curve.count > one * (1 + 1e-9)
+        held = torch.where(some, count, 1.0)
+        lik = curve.hit_sum / held
+        departed = (curve.score_sum - curve.hit_sum).square() / held
+        square = departed - count * lik * (1 - lik) * one / torch.where(some, count - one, 1.0)
+        return (torch.where(some, square, 0.0).sum(dim=-1) / n).clamp(min=0).sqrt()
 
     def size(self, sums: Tensor) -> Tensor:
         # The error of a population contains no sampling noise to subtract.

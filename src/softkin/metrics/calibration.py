@@ -364,7 +364,8 @@ def debiased_ece(
     .. math:: \sqrt{\max\Big(0, \sum_m \frac{|B_m|}{n} \Big[ (\mathrm{lik}_m - \mathrm{conf}_m)^2
               - \frac{\mathrm{lik}_m (1 - \mathrm{lik}_m)}{|B_m| - 1} \Big]\Big)}
 
-    The square is unbiased, its root nearly so. Bins with a single score add nothing.
+    The square is unbiased, its root nearly so. Bins with a single score add nothing. With weights, :math:`|B_m|` after
+    the minus sign is the effective number of scores, :math:`(\sum w)^2 / \sum w^2`.
 
     References:
         Kumar et al., Verified Uncertainty Calibration, 2019, Sec. 5.
