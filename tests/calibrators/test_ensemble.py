@@ -82,7 +82,9 @@ def test_whole_weights_are_repeated_rows_and_votes_are_rows_of_shares(objective)
     z, y = drawn(3, n=120, k=4, factor=3.0)
     times = torch.arange(120) % 4
     one = EnsembleTemperatureScaling(objective=objective).fit(z, y, sample_weight=times)
-    many = EnsembleTemperatureScaling(objective=objective).fit(z.repeat_interleave(times, 0), y.repeat_interleave(times))
+    many = EnsembleTemperatureScaling(objective=objective).fit(
+        z.repeat_interleave(times, 0), y.repeat_interleave(times)
+    )
     assert one.temperature_ == pytest.approx(many.temperature_, rel=1e-6)
     torch.testing.assert_close(one.weights_, many.weights_, atol=1e-6, rtol=0)
     votes = torch.nn.functional.one_hot(y, 4) * 3 + torch.nn.functional.one_hot((y + 1) % 4, 4)

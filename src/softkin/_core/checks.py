@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softkin._core import options_of_rows
 from softkin._core.assumption import Assumption
 from softkin._core.named_labels import texts_of
 
@@ -40,7 +41,10 @@ def as_tensor(values: Any, name: str) -> Tensor:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise ValueError(f"`{name}` must be one array, but its parts differ in shape.") from error
+        made = _of_different_lengths(values, name)
+        if made is None:
+            raise ValueError(f"`{name}` must be one array, but its parts differ in shape.") from error
+        array = made
     if array.dtype.kind == "O" and array.size and all(isinstance(value, Number) for value in array.flat):
         array = array.astype(np.float64)  # as a table of mixed columns holds its numbers
     if array.dtype.kind not in "biuf":
@@ -57,6 +61,18 @@ def as_tensor(values: Any, name: str) -> Tensor:
         # A memory-mapped array is read-only, and torch warns about that; softkin never writes to its arguments.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
         return torch.from_numpy(array)
+
+
+def _of_different_lengths(rows: Any, name: str) -> "np.ndarray[Any, Any] | None":
+    """Rows of options of different lengths as one matrix; None if they are no scores, or no rows of numbers."""
+    kind = {"probabilities": "probs", "logits": "logits"}.get(name)
+    try:
+        lines = [np.asarray(row, dtype=np.float64) for row in rows]
+    except (TypeError, ValueError):
+        return None
+    if kind is None or any(line.ndim != 1 or len(line) < 2 for line in lines):
+        return None
+    return options_of_rows.padded([line.tolist() for line in lines], max(map(len, lines)), kind)
 
 
 def first_line(error: Exception) -> str:

@@ -236,8 +236,8 @@ class Debiased(SizeOfGap):
         return None  # of that, too, a part is due to chance
 
     def of_curve(self, curve: ReliabilityCurve, n: float) -> Tensor:
-        # Var(lik) of a bin is estimated by lik(1 − lik)/(|B| − 1), which a bin of one score does not allow; with weights
-        # |B| is Σw over ``one``.
+        # Var(lik) of a bin is estimated by lik(1 − lik)/(|B| − 1), which a bin of one score does not allow; with
+        # weights |B| is Σw over ``one``.
         one = self._of_one.to(curve.count)
         count, some = curve.count, curve.count > one * (1 + 1e-9)
         held = torch.where(some, count, 1.0)

@@ -12,13 +12,13 @@ import numpy as np
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.options_of_rows import padded
 from softkin._io import files
 from softkin._io.tables import Table
 from softkin.predictions.blocks import Block, PredictionFile
 from softkin.predictions.request import Reading
 
 RESPONSES, TARGET, ARGUMENTS, NUMBER = "filtered_resps", "target", "arguments", "doc_id"
-LACKING = 1e6  # below the largest logit of a row
 
 
 def holds_samples(columns: Sequence[str]) -> bool:
@@ -41,7 +41,7 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     def blocks(count: int) -> Iterator[Block]:
         for rows in table.read(count, (), beside):
             options = [_likelihoods(cell, rows.where(row)) for row, cell in enumerate(rows.cells(RESPONSES))]
-            values = np.stack([_padded(row, len(names)) for row in options])
+            values = padded(options, len(names), "logits")
             arguments = rows.cells(ARGUMENTS) if ARGUMENTS in beside else [None] * len(rows)
             labels = np.array(
                 [
@@ -74,12 +74,6 @@ def _likelihoods(cell: Any, where: str) -> list[float]:
             "tasks that generate text have none: measure pairs of confidence and outcome instead."
         )
     return numbers
-
-
-def _padded(numbers: Sequence[float], width: int) -> "np.ndarray[Any, Any]":
-    row = np.full(width, max(numbers) - LACKING)
-    row[: len(numbers)] = numbers
-    return row
 
 
 def _target(cell: Any, count: int, arguments: Any, where: str) -> int:

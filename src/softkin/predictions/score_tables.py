@@ -15,7 +15,7 @@ from softkin._core import checks
 from softkin._io import roles
 from softkin._io.roles import Role, ScoreKind
 from softkin._io.tables import Rows, Table
-from softkin.predictions import answers, harness, pairs
+from softkin.predictions import answers, harness, multiple_choice, pairs
 from softkin.predictions.blocks import Beside, Block, PredictionFile
 from softkin.predictions.inference import shown, sums_to_one
 from softkin.predictions.request import Reading
@@ -219,6 +219,10 @@ def _of_vectors(table: Table, lists: Sequence[str], beside: Beside, reading: Rea
             f"{table.name}: `{part}` must be a list of numbers, or numbers by class name, got {first!r:.50}."
         )
     names, width = list(first) if isinstance(first, dict) else None, len(first)
+    if names is None and isinstance(first, list):
+        ends = multiple_choice.widths(table, part)
+        if ends[0] != ends[1]:
+            return multiple_choice.from_table(table, part, kind, beside, reading, ends)
     table.claim(width)
 
     def scores(rows: Rows) -> Tensor:
