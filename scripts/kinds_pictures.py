@@ -27,7 +27,7 @@ def intervals(axes, names: list[str], claims: list[tuple[np.ndarray, np.ndarray]
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlabel("share")
-    axes.legend(frameon=False, loc="best")
+    axes.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
 def drawn(name: str, names: list[str], claims: list[tuple[np.ndarray, np.ndarray]]) -> None:

@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin._core import options_of_rows
 from softkin._core.assumption import Assumption
 from softkin._core.named_labels import texts_of
 
@@ -24,6 +23,7 @@ UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch supports few oper
 MANY_CLASSES = 10**7  # a larger label is an id, not a class
 MOST_ROUNDING = 0.1  # that the sum of a row may be off because its numbers were rounded
 UNIT_ROUNDING = 1e-4  # how far a score may lie beyond 0 or 1: sums in float32 end at 1.00001
+LACKING = 1e6  # how far the logit of an option that a row lacks lies below the row's largest
 SYMMETRY_TOLERANCE = 1e-5  # relative to the largest entry: float32 distances differ by 1e-7, a wrong entry by far more
 
 
@@ -63,6 +63,19 @@ def as_tensor(values: Any, name: str) -> Tensor:
         return torch.from_numpy(array)
 
 
+def padded(rows: Sequence[Sequence[float]], width: int, kind: str) -> NDArray[Any]:
+    """(n, width) numbers: an option that a row lacks has the probability 0.
+
+    Its logit is so low that this holds at any temperature that a calibrator would find.
+    """
+    values = np.zeros((len(rows), width))
+    for line, row in zip(values, rows, strict=True):
+        line[: len(row)] = row
+        if kind == "logits":
+            line[len(row) :] = max(row) - LACKING
+    return values
+
+
 def _of_different_lengths(rows: Any, name: str) -> "np.ndarray[Any, Any] | None":
     """Rows of options of different lengths as one matrix; None if they are no scores, or no rows of numbers."""
     kind = {"probabilities": "probs", "logits": "logits"}.get(name)
@@ -72,7 +85,7 @@ def _of_different_lengths(rows: Any, name: str) -> "np.ndarray[Any, Any] | None"
         return None
     if kind is None or any(line.ndim != 1 or len(line) < 2 for line in lines):
         return None
-    return options_of_rows.padded([line.tolist() for line in lines], max(map(len, lines)), kind)
+    return padded([line.tolist() for line in lines], max(map(len, lines)), kind)
 
 
 def first_line(error: Exception) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._core.options_of_rows import padded
 from softkin._io import files
 from softkin._io.tables import Table
 from softkin.predictions.blocks import Block, PredictionFile
@@ -41,7 +40,7 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     def blocks(count: int) -> Iterator[Block]:
         for rows in table.read(count, (), beside):
             options = [_likelihoods(cell, rows.where(row)) for row, cell in enumerate(rows.cells(RESPONSES))]
-            values = padded(options, len(names), "logits")
+            values = checks.padded(options, len(names), "logits")
             arguments = rows.cells(ARGUMENTS) if ARGUMENTS in beside else [None] * len(rows)
             labels = np.array(
                 [

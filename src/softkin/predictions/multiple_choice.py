@@ -10,7 +10,6 @@ import torch
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._core.options_of_rows import padded
 from softkin._io import files
 from softkin._io.roles import ScoreKind
 from softkin._io.tables import Table
@@ -45,7 +44,7 @@ def from_table(
     """
     fewest, most = ends
     with files.reading(table.name, "lists of numbers"):
-        head = torch.from_numpy(padded(table.head([part])[part], most, "probs"))
+        head = torch.from_numpy(checks.padded(table.head([part])[part], most, "probs"))
         kind = kind or inference.kind_of(head, table.name, f"its `{part}`")[0]
 
     def blocks(count: int) -> Iterator[Block]:
@@ -53,7 +52,7 @@ def from_table(
         for rows in table.read(count, (), beside.with_scores(part).columns):
             cells = rows.cells(part)
             with files.reading(table.name, "lists of numbers"):
-                values = padded(cells, most, kind)
+                values = checks.padded(cells, most, kind)
             if kind == "probs":
                 p = torch.from_numpy(values)
                 p = inference.renormalised(p, table.name, start) if reading.renormalise else (
@@ -64,7 +63,7 @@ def from_table(
                 logs = [[math.log(max(value, LEAST_LOG)) for value in row[: len(cell)].tolist()]
                         for row, cell in zip(p, cells, strict=True)]  # fmt: skip
                 zeros += sum(value == 0 for cell in cells for value in cell)
-                values = padded(logs, most, "logits")
+                values = checks.padded(logs, most, "logits")
             labels, ids, texts = beside.of(rows)
             for row, (cell, label) in enumerate(zip(cells, [] if labels is None else labels, strict=False)):
                 if isinstance(label, int | np.integer) and not 0 <= label < len(cell):
