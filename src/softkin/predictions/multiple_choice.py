@@ -81,7 +81,7 @@ def from_table(
     read_as = "logits" if kind == "logits" else "probabilities"
     why = (
         f"{table.name}: rows have {fewest} to {most} options in `{part}`, which are read as {read_as}; "
-        "one that a row lacks has probability 0, which of all calibrators --method temperature keeps for certain."
+        "one that is lacking has probability 0, and --method temperature keeps it there."
     )
     names = reading.names or [f"option {k}" for k in range(1, most + 1)]
     if len(names) < most:
