@@ -48,7 +48,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     choices.choose(
         what.add_argument("--data"),
-        "data set: {}, a folder, .npz, .parquet … (default: cifar100-features; with --config digits)",
+        "data set: {}, a folder, .npz, .parquet … (default: cifar100-features; with --config: digits)",
         choices.data_sets,
         files=True,
     )
@@ -100,14 +100,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=declaring.names,
         metavar="FIELDS",
         help="settings of the recipe to tune in the same way for every trained method, on the first seed: "
-        "weight-decay, lr, epochs, or none (default: weight-decay; with --config none)",
+        "weight-decay, lr, epochs, or none (default: weight-decay; with --config: none)",
     )
     what.add_argument(
         "--half-steps",
         action="store_true",
         default=None,
-        help="of the values of --tune, which are a factor of three apart, also try those halfway to either side of the "
-        "best; worth it where the best weight decay is near the largest that still trains",
+        help="also try the values halfway (a factor of √3) to either side of the best that --tune found; worth it if "
+        "the best weight decay is near the largest that still trains",
     )
     choices.choose(
         what.add_argument("--ood", type=declaring.names),
