@@ -145,11 +145,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def _add_values(command: argparse._ArgumentGroup) -> None:
     """Add the parameters of training methods; those of smoothing have defaults of their own here."""
     usual = {
-        "alpha": "; here auto by default: adjusted during training by the gap on validation rows",
-        "beta": "; here auto by default: fitted to what one-hot training confuses",
-        "mixing": "; here several values around the default are tried, as many as for β",
+        "alpha": "; compare itself defaults to auto, adjusted during training by the gap on validation rows",
+        "beta": "; compare itself defaults to auto, fitted to what one-hot training confuses",
+        "mixing": "; compare itself tries several values around the default, as many as for β",
         "top_m": "; a single value, not a list",
-        "prior_rows": "; here 1 by default, for learned-we and the other learned- methods",
+        "prior_rows": "; compare itself defaults to 1, for learned-we and the other learned- methods",
     }
     for option in choices.declared(choices.of_methods):
         about = option.about + usual.get(option.name, "")
