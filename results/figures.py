@@ -4,6 +4,7 @@ from pathlib import Path
 
 from collect import METHODS, RECORDS, SECOND, against, method_title, rows_of, study_title
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from softkin import diagrams
 
@@ -36,9 +37,11 @@ def forest() -> None:
             colour = diagrams.series(2 if method in KIN else 1)[0]
             look = {"marker": "s" if method in KIN else "o", "color": colour, "markersize": 3.5, "linewidth": 1}
             ax.errorbar(mean, level, xerr=half, capsize=2, **look)
-            reach = max(reach, abs(mean) + half)
+            reach = max(reach, half - mean)
         ax.axvline(0, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
-        ax.set_xlim(-1.1 * reach, 0.7 * reach)  # of its own: effects differ tenfold between studies
+        # A range of its own, as effects differ tenfold between studies; what is far worse lies beyond it.
+        ax.set_xlim(-1.1 * reach, 0.7 * reach)
+        ax.xaxis.set_major_locator(MaxNLocator(3))
         ax.set_title(study_title(study).replace(", ", "\n"), fontsize=SMALL)
         ax.tick_params(labelsize=SMALL - 1)
         ax.grid(axis="y", linewidth=0.3)
@@ -50,7 +53,8 @@ def forest() -> None:
     axes[0].set_yticks(range(len(ROWS)), titles, fontsize=SMALL)
     axes[0].set_ylim(len(ROWS) - 0.4, -0.6)
     figure.supxlabel(
-        "NLL less that of one-hot + temperature, nats (left is better; scales differ); squares: class similarity",
+        "NLL less that of one-hot + temperature, nats (left is better; scales differ; far worse lies outside); "
+        "squares: class similarity",
         fontsize=SMALL,
     )
     figure.savefig(FIGURES / "forest.svg")
@@ -80,11 +84,13 @@ def owed() -> None:
         ax.axvline(0, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
         ax.set_title(study_title(study).replace(", ", "\n"), fontsize=SMALL)
         ax.tick_params(labelsize=SMALL - 1)
+        ax.xaxis.set_major_locator(MaxNLocator(4))
         ax.grid(axis="y", linewidth=0.3)
     titles = [method_title({"method": m, "title": m}, METHODS | SECOND).partition("+")[0] for m in methods]
     axes[0].set_yticks(range(len(methods)), titles, fontsize=SMALL)
     axes[0].set_ylim(len(methods) - 0.4, -0.6)
-    axes[-1].legend(fontsize=SMALL - 1, frameon=False, loc="lower right")
+    legend = axes[0].get_legend_handles_labels()
+    figure.legend(*legend, fontsize=SMALL, frameon=False, loc="outside upper center", ncols=2)
     figure.supxlabel("NLL less that of one-hot + temperature at the same decay, nats (left is better)", fontsize=SMALL)
     figure.savefig(FIGURES / "owed.svg")
 
