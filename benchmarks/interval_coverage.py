@@ -808,15 +808,15 @@ def tables(summed: Totals) -> str:
     lines: list[str] = []
     for n in SIZES:
         number = _draws(summed, "metrics", n)
-        lines += [f"Metrics, n = {n:,}, {number}: 95 % intervals that hold the truth, in %:", ""]
+        lines += [f"Metrics, n = {n:,}, {number}: 95 % intervals that contain the true value, in %:", ""]
         names = [name for name in POPULATIONS if is_drawn("metrics", name, n)]
         rows = [(f"`{q}`", [_percent(summed.get(("metrics", name, n, q))) for name in names]) for q in QUANTITIES]
         lines += _grid("interval", names, rows)
     lines += [
-        f"Two models, {_draws(summed, 'pairs')}: intervals that hold the true difference, and p ≤ 0.05, in %:",
+        f"Two models, {_draws(summed, 'pairs')}: intervals that contain the true difference, and p ≤ 0.05, in %:",
         "",
     ]
-    heads = [f"n = {n:,}{what}" for n in SIZES for what in (", held", ", p ≤ 0.05")]
+    heads = [f"n = {n:,}{what}" for n in SIZES for what in (", contained", ", p ≤ 0.05")]
     rows = []
     for pair, (_, _, quantities) in PAIRS.items():
         for q in quantities:
@@ -833,7 +833,7 @@ def tables(summed: Totals) -> str:
     ):
         simulation = SIMULATIONS[family]
         quantities = list(dict.fromkeys(c[3] for c in summed if c[0] == family))
-        lines += [f"{title}, {_draws(summed, family)}, held in %:", ""]
+        lines += [f"{title}, {_draws(summed, family)}, share that hold, in %:", ""]
         heads = [f"`{q}`, n = {n:,}" for q in quantities for n in simulation.sizes]
         rows = [
             (name, [_percent(summed.get((family, name, n, q))) for q in quantities for n in simulation.sizes])
@@ -857,7 +857,7 @@ def table_of(summed: Totals, family: str, quantity: str) -> list[str]:
 
 def newest_tables(summed: Totals) -> str:
     """Those of errors and of other shapes."""
-    lines = [f"Errors, {_draws(summed, 'errors')}: 95 % intervals that hold the truth, in %:", ""]
+    lines = [f"Errors, {_draws(summed, 'errors')}: 95 % intervals that contain the true value, in %:", ""]
     for quantity in ERRORS:
         lines += table_of(summed, "errors", quantity)
     lines += [f"Other shapes than rows of classes, {_draws(summed, 'kinds')}, in %:", ""]

@@ -40,7 +40,8 @@ def _commands(command: argparse.ArgumentParser) -> Iterator[str]:
 def _section(command: argparse.ArgumentParser, summary: str) -> Iterator[str]:
     depth = len(command.prog.split())
     yield f"{'#' * depth} {command.prog}\n"
-    yield f"{summary[0].upper()}{summary[1:]}.\n"
+    end = "" if summary.endswith("?") else "."
+    yield f"{summary[0].upper()}{summary[1:]}{end}\n"
     if command.description and command.description.rstrip(".") != summary[0].upper() + summary[1:]:
         yield f"```text\n{command.description}\n```\n"
     options = [action for action in command._actions if action.help != argparse.SUPPRESS and action.dest != "help"]

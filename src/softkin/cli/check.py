@@ -17,7 +17,7 @@ interval lies within it.
 
 A limit is METRIC=NUMBER: ece_hist=5% and ece_hist=0.05 are the same. Metrics are those of `softkin evaluate` by their
 names in JSON, such as accuracy, nll, brier, ece_hist (or ece), signed_gap (or gap) and aurc. The gap between confidence
-and accuracy is signed: --max gap=3% holds for both sides."""
+and accuracy is signed: --max gap=3% limits it in both directions."""
 EXAMPLE = "softkin check examples/digits-test.npz --max ece=10% --max gap=8% --min accuracy=80%"
 MORE_EXAMPLES = ("softkin check examples/churn.csv --max ece=10%",)
 

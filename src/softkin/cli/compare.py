@@ -48,7 +48,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     choices.choose(
         what.add_argument("--data"),
-        "data set: {}, a folder, .npz, .parquet … (default: cifar100-features; with --config digits)",
+        "data set: {}, a folder, .npz, .parquet … (default: cifar100-features; with --config: digits)",
         choices.data_sets,
         files=True,
     )
@@ -100,14 +100,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=declaring.names,
         metavar="FIELDS",
         help="settings of the recipe to tune in the same way for every trained method, on the first seed: "
-        "weight-decay, lr, epochs, or none (default: weight-decay; with --config none)",
+        "weight-decay, lr, epochs, or none (default: weight-decay; with --config: none)",
     )
     what.add_argument(
         "--half-steps",
         action="store_true",
         default=None,
-        help="of the values of --tune, which are a factor of three apart, also try those halfway to either side of the "
-        "best; worth it where the best weight decay is near the largest that still trains",
+        help="also try the values halfway (a factor of √3) to either side of the best that --tune found; worth it if "
+        "the best weight decay is near the largest that still trains",
     )
     choices.choose(
         what.add_argument("--ood", type=declaring.names),
@@ -145,11 +145,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def _add_values(command: argparse._ArgumentGroup) -> None:
     """Add the parameters of training methods; those of smoothing have defaults of their own here."""
     usual = {
-        "alpha": "; here auto by default: adjusted during training by the gap on validation rows",
-        "beta": "; here auto by default: fitted to what one-hot training confuses",
-        "mixing": "; here several values around the default are tried, as many as for β",
+        "alpha": "; compare itself defaults to auto, adjusted during training by the gap on validation rows",
+        "beta": "; compare itself defaults to auto, fitted to what one-hot training confuses",
+        "mixing": "; compare itself tries several values around the default, as many as for β",
         "top_m": "; a single value, not a list",
-        "prior_rows": "; here 1 by default, for learned-we and the other learned- methods",
+        "prior_rows": "; compare itself defaults to 1, for learned-we and the other learned- methods",
     }
     for option in choices.declared(choices.of_methods):
         about = option.about + usual.get(option.name, "")

@@ -116,7 +116,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         groups = "guarantee --coverage for each class (class), or for each group of classes in a .csv or .json file"
         choose(parser.add_argument("--conditional", metavar="GROUPS"), groups, lambda: ["class"], files=True)
     for parser in (fit, apply):
-        parser.add_argument("--group", metavar="NAME", help="column of groups of rows: sets hold for each")
+        parser.add_argument(
+            "--group", metavar="NAME", help="column of groups of rows; the guarantee of sets holds for each group"
+        )
     for parser in (fit, apply, compare):
         add_common_options(parser, score=False)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SUMMARY = "measure how far a model's confidences can be trusted, from a file of its predictions"
 DESCRIPTION = """\
 Measure calibration, accuracy and scores of predictions, with confidence intervals; several files of the same samples
-are also compared, two by two.
+are also compared pairwise.
 
 FILE is one of
   .csv, .tsv, .xlsx, .parquet, .feather
@@ -74,7 +74,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     numbers.add_argument(
         "--multi-label",
         action="store_true",
-        help="labels are (N, L) zeros and ones of an .npz file, each a yes or no of its own: measure all and each",
+        help="several labels per sample, (N, L) zeros and ones in an .npz file: measure all together and each",
     )
     numbers.add_argument(
         "--ignore-index", type=int, metavar="N", help="label of pixels to leave out, of an .npz with (N, K, …) scores"
@@ -84,7 +84,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--resamples",
         type=int,
         default=1000,
-        help="resamples for the intervals (default: 1000); the comparisons of more than 5 models take more",
+        help="resamples for the intervals (default: 1000); comparing more than 5 models takes more",
     )
     numbers.add_argument(
         "--ordered",
@@ -115,7 +115,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--report",
         type=Path,
         metavar="PAGE.html",
-        help="write an interactive page of one model, or of up to 20 compared",
+        help="write an interactive page of one model, or comparing up to 20",
     )
     choices.path(
         page.add_argument("--images", metavar="SOURCE", help="images for the page: a folder, or a parquet file")
@@ -130,7 +130,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     numbers.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
     several = command.add_argument_group("several files")
-    several.add_argument("--pairs", action="store_true", help="print every two models of more than two compared")
+    several.add_argument(
+        "--pairs", action="store_true", help="with more than two models, print every pairwise comparison"
+    )
     several.add_argument("--details", action="store_true", help="print all metrics of each of several models")
     large = command.add_argument_group("large sets of files")
     large.add_argument("--jobs", type=int, default=1, help="processes that read the files of a large set (default: 1)")
@@ -468,7 +470,7 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         _print_comparisons(compared, arguments)
     elif compared:
         pairs = len(models) * (len(models) - 1) // 2
-        say(f"--pairs compares them two by two ({pairs} pairs), --details prints all metrics of each.")
+        say(f"--pairs prints the {pairs} pairwise comparisons, --details prints all metrics of each.")
 
 
 def _print_models(models: "list[Evaluated]") -> None:

@@ -42,7 +42,7 @@ def add_input_arguments(command: argparse.ArgumentParser, *, score: bool = True)
         )
     )
     group.add_argument(
-        "--positive-class", metavar="NAME", help="class to which the single score of each row of a binary model belongs"
+        "--positive-class", metavar="NAME", help="class whose probability the single score of a binary model is"
     )
     if score:
         group.add_argument(

@@ -50,7 +50,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--rows",
         type=_names,
-        help="only these networks of the paper, such as WRN or DN,RN; of a suite, these studies or groups",
+        help="only these networks of the paper, such as WRN or DN,RN; for a suite, only these studies or groups",
     )
     command.add_argument(
         "--data",

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "inspect a similarity (labels, groups, rows that look wrong) and correct it"
 DESCRIPTION = f"""\
-Show the smooth label of a class, its nearest classes, its entropy and the uniform ε that smooths as much; and which
-rows look wrong: a neighbour that dominates, a class unlike all others, a name whose nearest classes are far away in
-other sources. Without CLASS only the rows that look wrong are printed. --report, --picture and --json show the whole
-similarity; --fix and --fixes correct it, and --output saves the result with its corrections.
+Show the smooth label of a class, its nearest classes, its entropy, and the ε of uniform smoothing with the same
+mass or entropy. Also show which rows look wrong: a neighbour that dominates, a class unlike all others, a name whose
+nearest classes are far away in other sources. Without CLASS only the rows that look wrong are printed. --report,
+--picture and --json show the whole similarity; --fix and --fixes correct it, and --output saves the result with its
+corrections.
 
 {measuring.SOURCE}"""
 EXAMPLE = "softkin similarity show examples/cifar100.txt fox tank --vectors glove --report similarity.html"
@@ -40,7 +41,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             action="append",
             default=[],
             metavar="FILE",
-            help="distances, a similarity, a taxonomy or wordnet, in which to look for names with another meaning; may "
+            help="source to check the meaning of names against: distances, a similarity, a taxonomy or wordnet; may "
             "be repeated (default: softkin's other word vectors)",
         )
     )

@@ -68,7 +68,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def _add_labels(labels: argparse._ArgumentGroup) -> None:
     method = labels.add_argument("--method", default="one-hot", metavar="METHOD")
     choices.choose(method, "training method, see above (default: one-hot)", choices.training_methods, separators="+")
-    auto = "; default here: auto, adjusted during training by the validation gap, as compare does"
+    auto = "; train itself defaults to auto, adjusted during training by the validation gap, as compare does"
     for option in choices.declared(choices.of_methods):
         declaring.add(labels, [option], default=auto if option.name == "alpha" else "")
     distance = labels.add_argument("--distance")

@@ -329,7 +329,8 @@ def _taxonomy(
     aliases=("ordered",),
     options=[
         Option(
-            "order", "the classes from lowest to highest: bad,fair,good (default: names that are numbers, or as given)"
+            "order",
+            "the classes from lowest to highest: bad,fair,good (default: by value if names are numbers, else as given)",
         )
     ],
 )

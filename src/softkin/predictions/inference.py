@@ -17,15 +17,15 @@ from softkin._io.roles import ScoreKind
 
 INFERRED: tuple[tuple[str, str, str], ...] = (
     ("no name says whether the numbers are logits or probabilities",
-     "rows that sum to 1 within their own rounding are probabilities, rows that sum to 100 percent; negative "
-     "numbers or "
-     "other sums are logits, log-probabilities among them; numbers from 0 to 1 with other sums are asked about",
+     "if rows sum to 1, up to rounding, the numbers are probabilities; if rows sum to 100, they are percentages; if "
+     "some are negative or rows have other sums, they are logits (or log-probabilities); numbers from 0 to 1 with "
+     "other sums are asked about",
      "`--logits`, `--probs`"),
     ("labels under a name that is not in the list below",
-     "a column of texts that are names of columns is the labels (words such as true, actual, final, or predicted, "
-     "guess, decide between several); so is the only column of two values such as 0 and 1 beside a single score, and "
-     "the only one of class numbers or as many words as scores that is the class with the highest score more often "
-     "than by chance, but not always", "`--label-column NAME`"),
+     "a column of texts holds the labels if the texts are names of columns (of several, words such as true, actual, "
+     "final, or predicted, guess decide); beside a single score, the only column of two values such as 0 and 1; else "
+     "the only column of class numbers, or of as many words as scores, that agrees with the highest score more often "
+     "than guessing would, but not always", "`--label-column NAME`"),
     ("columns beside the classes: ids, ages, predictions, folds, texts",
      "those that labels, a word (`prob_cat`, `cat_prob`, `P(cat)`, `p0` …) or sums show to be classes are read; the "
      "others "
@@ -49,11 +49,11 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "`--text-column NAME`; texts stay with their samples"),
     ("lists or numbers by name printed into the cells of a CSV, as `pandas` writes `[0.1, 0.9]`", "read; refused where "
      "the printing left some out (`...`)", ""),
-    ("a label, a prediction and one score", "the score is the prediction's confidence if there are more than two "
-     "classes, or two and it is never below 0.5; otherwise that of the class that is predicted where it is above 0.5",
+    ("a label, a prediction and one score", "with more than two classes, or if it is never below 0.5, the score is "
+     "the prediction's confidence; otherwise it belongs to the class that is predicted where it is above 0.5",
      "`--positive-class NAME`"),
-    ("numbers beside the one score of a binary model: amounts, ages, features", "left out and named, if labels are of "
-     "two kinds and one column alone is from 0 to 1 or called a score", "`--class-columns NAME`"),
+    ("numbers beside the one score of a binary model: amounts, ages, features", "left out and named, if there are "
+     "two kinds of labels and only one column lies between 0 and 1 or is called a score", "`--class-columns NAME`"),
     ("one score in percent", "divided by 100, if it goes above 30", "`--logits`"),
     ("one score for each sample of a binary model",
      "the score is of the class that its name says (`prob_spam`), or of the positive label of a pair in the list "

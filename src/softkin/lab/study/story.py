@@ -304,7 +304,7 @@ def _deciding(rows: "Sequence[Row]", chosen: "Row", kept: "Row | None") -> list[
     if abs(difference.value) <= NEGLIGIBLE["nll"]:
         return [
             f"{_named(rivals)} cannot be told from {best.title} in NLL, and the nearest differs by less than "
-            f"{NEGLIGIBLE['nll']:g} nats, which no more seeds make matter."
+            f"{NEGLIGIBLE['nll']:g} nats, too little to matter with any number of seeds."
         ]
     needed = math.ceil(seeds * (difference.least / abs(difference.value)) ** 2)
     which = f"{_named(rivals)} cannot be told from {best.title} in NLL"

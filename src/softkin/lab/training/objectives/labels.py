@@ -36,7 +36,7 @@ PRIOR = Parameter(
     "prior_rows",
     "m",
     0,
-    "how many rows the similarity counts as in labels that the network learns, 0 for labels that stay as they are",
+    "weight of the similarity as a prior of learned labels, in rows; 0 keeps the labels fixed",
 )
 
 

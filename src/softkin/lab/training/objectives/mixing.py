@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _mixing(default: float) -> Parameter:
     return Parameter(
-        "mixing", "a", default, "how strongly two samples are mixed: a of Beta(a, a), which λ is drawn from", "above 0"
+        "mixing", "a", default, "how strongly two samples are mixed: the parameter a of Beta(a, a)", "above 0"
     )
 
 
