@@ -79,7 +79,6 @@ def write_files(folder: Path) -> None:
     text("ragged.csv", "logits_cat,logits_dog,labels\n0.5,0.2\n0.1,0.2,cat,4\n")
     text("empty.csv", "")
     text("bad.jsonl", '{"logits": [1, 2], "label": 0}\n{"logits": [1, 2\n')
-    text("widths.jsonl", '{"logits": [1, 2], "label": 2}\n{"logits": [1, 2, 3], "label": 0}\n')
     text("deep.jsonl", "[" * 10**5 + "]" * 10**5)
     text("list.jsonl", "[1, 2]\n[3, 4]\n")
     text("no.parquet", "PAR1 and nothing else")
@@ -201,7 +200,6 @@ COMMANDS = [
 1 | evaluate ragged.csv | ragged.csv could not be read as predictions
 1 | evaluate empty.csv | empty.csv must hold a table, it is empty
 1 | evaluate bad.jsonl | bad.jsonl, line 2 could not be read as JSON
-1 | evaluate widths.jsonl | widths.jsonl, line 1: the label must be the place of one of the 2 options, counted from 0, got 2
 1 | evaluate deep.jsonl | deep.jsonl, line 1 could not be read as JSON: it is nested too deeply
 1 | evaluate list.jsonl | list.jsonl, line 1 must be a JSON object
 1 | evaluate no.parquet | no.parquet could not be read as parquet
