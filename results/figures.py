@@ -7,6 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from softkin import diagrams
+from softkin._core.figures import rendered
+from softkin._io import files
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 SMALL = 7
@@ -57,7 +59,7 @@ def forest() -> None:
         "squares: class similarity",
         fontsize=SMALL,
     )
-    figure.savefig(FIGURES / "forest.svg")
+    files.write(FIGURES / "forest.svg", rendered(figure, "svg"))
 
 
 def owed() -> None:
@@ -92,7 +94,7 @@ def owed() -> None:
     legend = axes[0].get_legend_handles_labels()
     figure.legend(*legend, fontsize=SMALL, frameon=False, loc="outside upper center", ncols=2)
     figure.supxlabel("NLL less that of one-hot + temperature at the same decay, nats (left is better)", fontsize=SMALL)
-    figure.savefig(FIGURES / "owed.svg")
+    files.write(FIGURES / "owed.svg", rendered(figure, "svg"))
 
 
 BOXES = {
@@ -101,9 +103,9 @@ BOXES = {
     "done": (2, 3.2, "Stop here.\nNothing to retrain."),
     "held": (2, 2.0, "Many held-out rows\nfor each class?"),
     "richer": (3, 3.0, "Fit a richer calibrator:\ncalibrate fit chooses"),
-    "few": (3, 1.4, "Frozen features\nand few rows?"),
-    "kin": (4, 2.3, "Learned labels with a prior,\nor a kin head; then\na temperature"),
-    "more": (4, 0.5, "Tune weight decay first;\nthen compare: two networks,\nmixup, PS-KD, learned labels"),
+    "few": (3, 1.4, "Frozen features, 20 rows\nper class or fewer?"),
+    "kin": (4, 2.3, "Tune weight decay;\nfit a second head\n(KinHead)"),
+    "more": (4, 0.5, "Tune weight decay; then compare\nlearned labels, mixup and\ntwo networks, each + temperature"),
 }
 ARROWS = (
     ("start", "enough", ""), ("enough", "done", "yes"), ("enough", "held", "no"), ("held", "richer", "yes"),
@@ -126,7 +128,7 @@ def decision() -> None:
         ax.text(2 * x, y, text, fontsize=SMALL + 1, ha="center", va="center", bbox=look)
     ax.set(xlim=(-0.9, 9.1), ylim=(-0.1, 3.8))
     ax.axis("off")
-    figure.savefig(FIGURES / "decision.svg")
+    files.write(FIGURES / "decision.svg", rendered(figure, "svg"))
 
 
 def sweeps() -> None:
@@ -163,7 +165,7 @@ def sweeps() -> None:
         ax.set_title(title, fontsize=SMALL + 1)
         ax.tick_params(labelsize=SMALL)
         ax.legend(fontsize=SMALL, frameon=False)
-    figure.savefig(FIGURES / "sweeps.svg")
+    files.write(FIGURES / "sweeps.svg", rendered(figure, "svg"))
 
 
 def main() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
+from softkin._core.figures import rendered
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#666666"
 SMALL = 8
@@ -105,11 +107,11 @@ FIGURES = {"audition": (audition, (6.4, 3.8)), "answers": (answers, (6.8, 2.8)),
 
 def main() -> None:
     """All figures."""
-    with matplotlib.rc_context({"font.size": SMALL, "svg.hashsalt": "softkin", "svg.fonttype": "none"}):
+    with matplotlib.rc_context({"font.size": SMALL, "svg.fonttype": "none"}):
         for name, (draw, size) in FIGURES.items():
             figure = Figure(figsize=size, layout="constrained")
             draw(figure)
-            figure.savefig(DOCS / "figures" / f"{name}.svg", metadata={"Date": None})
+            (DOCS / "figures" / f"{name}.svg").write_bytes(rendered(figure, "svg"))
             print(f"Wrote docs/figures/{name}.svg")
 
 
