@@ -3,24 +3,28 @@
 ``python scripts/mutants.py src/softkin/metrics/ranking.py --count 20 --seed 0`` changes one thing at a time (a sign, a
 comparison, a number by one, a term dropped), runs the test file of the same name with each, and prints the mutants that
 survive. Of a folder, mutants are drawn from all its modules that have such a test file. Mutants are made in a copy of
-the sources: the work tree stays as it is.
+the sources: the work tree stays as it is. Each is tested in a child of this process, which has the libraries loaded.
+With ``--log FILE`` a run that was stopped goes on where it stopped.
 """
 
 import argparse
 import ast
 import copy
+import json
 import os
 import random
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
-OTHER = {
+OTHER: dict[type[ast.AST], list[Any]] = {
     ast.Add: [ast.Sub], ast.Sub: [ast.Add], ast.Mult: [ast.Div], ast.Div: [ast.Mult], ast.FloorDiv: [ast.Div],
     ast.Pow: [ast.Mult], ast.And: [ast.Or], ast.Or: [ast.And],
     ast.Lt: [ast.LtE, ast.Gt], ast.LtE: [ast.Lt, ast.GtE], ast.Gt: [ast.GtE, ast.Lt], ast.GtE: [ast.Gt, ast.LtE],
@@ -123,12 +127,9 @@ class Bench:
         self.sound: set[tuple[Path, str]] = set()  # files whose tests of this kind pass without a mutant
         self.sources = folder / "src"
         shutil.copytree(ROOT / "src", self.sources, ignore=shutil.ignore_patterns("__pycache__"))
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": str(self.sources),
-            "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"),
-            "OMP_NUM_THREADS": "1",
-        }
+        os.environ["PYTHONPATH"] = str(self.sources)  # of processes that tests start
+        os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "hypothesis")
+        sys.path.insert(0, str(self.sources))
 
     def passes(self, file: Path, source: bytes, tests: list[str]) -> bool:
         """Whether the tests pass with this source of the file: the quick ones first, then the slow ones."""
@@ -146,23 +147,42 @@ class Bench:
         for compiled in (changed.parent / "__pycache__").glob(f"{changed.stem}.*"):
             compiled.unlink()
         changed.write_bytes(source)
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", chosen, *tests]
+        child = os.fork()
+        if child == 0:
+            _test(chosen, tests)
         try:
-            done = subprocess.run(
-                command, cwd=ROOT, env=self.environment, capture_output=True, timeout=self.timeout, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return False
+            return _ended(child, self.timeout) in (0, 5)  # 5: there are no such tests
         finally:
             changed.write_bytes(file.read_bytes())
-        return done.returncode in (0, 5)  # 5: there are no such tests
 
-    def imported(self) -> Path:
-        """Where the tests would find the package."""
-        code = "import softkin; print(softkin.__file__)"
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=True)
-        return Path(done.stdout.strip())
+
+def _test(chosen: str, tests: list[str]) -> NoReturn:
+    """In a child: run the tests in silence, and end with their exit code."""
+    try:
+        os.setsid()  # so that what the tests start ends with them
+        os.chdir(ROOT)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nowhere, stream)
+        import pytest
+
+        code = int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", chosen, *tests]))
+    except BaseException:
+        code = 70
+    os._exit(code)
+
+
+def _ended(child: int, seconds: float) -> int | None:
+    """The exit code of a child; it is killed if it takes longer than so many seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
 
 
 def modules(path: Path) -> list[Path]:
@@ -177,7 +197,7 @@ def main() -> int:
     parser.add_argument("--tests", nargs="+", metavar="PATH", help="what to run (the test file of the same name)")
     parser.add_argument("--count", type=int, metavar="N", help="so many mutants, drawn at random (all)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the draw (0)")
-    parser.add_argument("--skip", type=int, default=0, metavar="N", help="leave out the first N of these (0)")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="where each verdict is kept, and not tried again")
     parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="for one mutant (300)")
     arguments = parser.parse_args()
     files: list[Path] = []
@@ -193,20 +213,33 @@ def main() -> int:
     if arguments.count is not None and arguments.count < len(chosen):
         places = random.Random(arguments.seed).sample(range(len(chosen)), arguments.count)
         chosen = [chosen[place] for place in sorted(places)]
-    chosen = chosen[arguments.skip :]
-    survived = 0
+    tried: list[bool] = []
+    known = dict(_verdicts(arguments.log))
+    os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), arguments.timeout)
-        if not bench.imported().is_relative_to(bench.sources):
-            sys.exit(f"the tests would import {bench.imported()}, not the copy that holds the mutants.")
-        for number, (file, mutant) in enumerate(chosen, start=arguments.skip + 1):
-            source = file.read_bytes()
-            if bench.passes(file, mutant.applied(source), tests[file]):
-                survived += 1
-                place = file.relative_to(ROOT / "src" / "softkin")
-                print(f"survives ({number}): {place}:{mutant.line}: {mutant.before} → {mutant.after}", flush=True)
-    print(f"{len(chosen)} mutants, {len(chosen) - survived} killed, {survived} survived")
-    return int(survived > 0)
+        import scipy.stats  # noqa: F401
+        import torch
+
+        torch.set_num_threads(1)
+        for file, mutant in chosen:
+            place = f"{file.relative_to(ROOT / 'src' / 'softkin')}:{mutant.line}: {mutant.before} → {mutant.after}"
+            if place not in known:
+                known[place] = not bench.passes(file, mutant.applied(file.read_bytes()), tests[file])
+                if arguments.log:
+                    with arguments.log.open("a") as kept:
+                        kept.write(json.dumps([place, known[place]]) + "\n")
+            tried.append(known[place])
+            if not known[place]:
+                print(f"survives: {place}", flush=True)
+    print(f"{len(tried)} mutants, {sum(tried)} killed, {len(tried) - sum(tried)} survived")
+    return int(not all(tried))
+
+
+def _verdicts(log: Path | None) -> Iterator[tuple[str, bool]]:
+    """What an earlier run found: (mutant, whether it was killed)."""
+    for line in log.read_text().splitlines() if log and log.exists() else []:
+        yield tuple(json.loads(line))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Labels and scores as people have them in Python: texts, data frames, lists, single scores."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -102,3 +104,82 @@ def test_texts_are_told_from_numbers():
     assert named_labels.texts_of([0, 1]) is None
     assert named_labels.texts_of(pd.Series(["a", None])) is None
     assert named_labels.columns_of(pd.DataFrame(P)) is None
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("kind", [calibrators.VectorScaling, calibrators.DirichletCalibration])
+def test_new_scores_are_matched_with_the_fit_by_name(frame, kind):
+    """Columns in another order are answered in that order, by the parameters of their own classes."""
+    cal = kind().fit(pd.DataFrame(LOGITS, columns=NAMES), WORDS)
+    expected = cal.predict_proba(LOGITS)
+    turned = [NAMES[k] for k in TURNED]
+    new = LOGITS[:, TURNED]
+    named = frame(dict(zip(turned, new.T, strict=True)))
+    assert cal.predict_proba(named) == pytest.approx(expected[:, TURNED])
+    assert cal.predict_proba(new, class_names=turned) == pytest.approx(expected[:, TURNED])
+    assert torch.is_tensor(cal.predict_proba(torch.from_numpy(new), class_names=turned))
+    assert cal.predict(new, class_names=turned).tolist() == expected[:, TURNED].argmax(1).tolist()
+    assert cal.predict_proba(new[..., None], class_names=turned)[..., 0] == pytest.approx(expected[:, TURNED])
+    assert cal.predict_proba(LOGITS, class_names=NAMES) == pytest.approx(expected)
+    plain = dict(zip("abc", LOGITS.T, strict=True))  # such columns are no names of classes
+    assert cal.predict_proba(frame(plain)) == pytest.approx(expected)
+    for other in ({"class_names": ["cat", "dog", "eel"]}, {"class_names": ["cat", "dog"]}):
+        with pytest.raises(ValueError, match="in any order, but it lacks 'owl'"):
+            cal.predict_proba(new, **other)
+    with pytest.raises(ValueError, match="but it lacks 'owl'; it also has 'eel'"):
+        cal.predict_proba(frame(dict(zip(["cat", "dog", "eel"], LOGITS.T, strict=True))))
+
+
+def test_a_kin_head_matches_names_too():
+    features = RNG.normal(size=(120, 4))
+    cal = calibrators.KinHead().fit(LOGITS, Y, features=features, class_names=NAMES)
+    expected = cal.predict_proba(LOGITS, features=features)
+    turned = [NAMES[k] for k in TURNED]
+    assert cal.predict_proba(LOGITS[:, TURNED], features=features, class_names=turned) == pytest.approx(
+        expected[:, TURNED]
+    )
+
+
+def test_one_score_of_the_other_class_is_refused():
+    s, hit = P[:, 0], (Y == 0).astype(int)
+    cal = calibrators.PlattScaling().fit(s, hit, from_probabilities=True, class_names=["no", "yes"])
+    cal.predict_proba(s, from_probabilities=True, class_names=["no", "yes"])
+    with pytest.raises(ValueError, match="one score per sample is that of 'yes', the second class of the fit"):
+        cal.predict_proba(s, from_probabilities=True, class_names=["yes", "no"])
+
+
+@pytest.mark.parametrize("rule", [decisions.PredictionSets(conditional="class"), decisions.Abstain(error=0.4)])
+def test_a_rule_refuses_columns_in_another_order(rule):
+    """Its answers name classes by their number, which would be that of the fit or that of the columns."""
+    rule.fit(pd.DataFrame(LOGITS, columns=NAMES), WORDS)
+    expected = rule.predict(LOGITS)
+    assert (rule.predict(LOGITS, class_names=NAMES) == expected).all()
+    turned = pd.DataFrame(LOGITS, columns=NAMES)[["owl", "cat", "dog"]]
+    for act in (
+        lambda: rule.predict(turned),
+        lambda: rule.predict(LOGITS, class_names=["owl", "cat", "dog"]),
+        lambda: rule.evaluate(turned, WORDS),
+        lambda: rule.evaluate(LOGITS, Y, class_names=["owl", "cat", "dog"]),
+    ):
+        with pytest.raises(ValueError, match="the classes of the rule in another order.*`aligned`"):
+            act()
+    with pytest.raises(ValueError, match="it lacks 'owl'; it also has 'eel'"):
+        rule.predict(LOGITS, class_names=["cat", "dog", "eel"])
+
+
+def test_two_models_are_compared_class_by_class():
+    """The columns of the second are brought into the order of the first."""
+    first = pd.DataFrame(P, columns=NAMES)
+    second = pd.DataFrame(P, columns=NAMES) ** 0.9
+    second = second.div(second.sum(axis=1), axis=0)
+    for metric in ("nll", "classwise_ece", lambda p, y: metrics.brier(p, y)):
+        expected = metrics.compare(P, second.to_numpy(), Y, metric, resamples=100)
+        for labels in (Y, WORDS):
+            found = metrics.compare(first, second[["owl", "cat", "dog"]], labels, metric, resamples=100)
+            assert astuple(found) == pytest.approx(astuple(expected))
+    plain = second.set_axis(["a", "b", "c"], axis=1)
+    assert metrics.compare(first, plain, WORDS, "nll", resamples=100) == metrics.compare(
+        P, second.to_numpy(), Y, "nll", resamples=100
+    )
+    with pytest.raises(ValueError, match="`probabilities_b` must have the classes of `probabilities_a`.*lacks 'owl'"):
+        metrics.compare(first, second.rename(columns={"owl": "eel"}), Y, "nll")

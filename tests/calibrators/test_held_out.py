@@ -128,6 +128,7 @@ def test_weights_of_a_matrix_agree_with_scikit_learn():
     rng = np.random.default_rng(9)
     z, y, w = 2 * rng.normal(size=(300, 4)), rng.integers(0, 4, 300), rng.exponential(size=300)
     w /= w.mean()
+    z -= z.mean(axis=1, keepdims=True)  # which a matrix does by itself
     ours = calibrators.MatrixScaling(penalty="l2", lam=0.01, mu=0.0).fit(z, y, sample_weight=w)
     peer = LogisticRegression(C=1 / (2 * 0.01 * 300), tol=1e-10, max_iter=1000).fit(z, y, sample_weight=w)
     np.testing.assert_allclose(ours.predict_proba(z), peer.predict_proba(z), atol=1e-5)

@@ -215,8 +215,7 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
         return tensor.to(torch.float64) / tensor.sum(dim=1, keepdim=True, dtype=torch.float64)
     raise ValueError(
         f"`{name}` must have rows that sum to 1, but row {row} sums to {total:g}; if these are logits, apply softmax "
-        "first, if they are rounded, divide each row by its sum, if each class is a yes or no of its own "
-        "(multi-label), pass labels of the same shape, zeros and ones."
+        "first, if each class is a yes or no of its own (multi-label), pass labels of the same shape, zeros and ones."
     )
 
 

@@ -19,6 +19,12 @@ def columns_of(scores: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
+def names_of(scores: Any, classes: Sequence[str] | None) -> list[str] | None:
+    """The columns of a data frame, unless none of them is the name of a class."""
+    columns = columns_of(scores)
+    return columns if columns is not None and classes is not None and set(columns) & set(classes) else None
+
+
 def texts_of(labels: Any) -> list[str] | None:
     """The labels, if they are texts: of a list, an array, or a column of pandas or polars, categories too."""
     if isinstance(labels, Tensor) or getattr(getattr(labels, "dtype", None), "kind", "O") not in "UOT":

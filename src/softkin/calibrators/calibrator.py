@@ -189,6 +189,7 @@ class Calibrator(Fitted[Tensor]):
         from_probabilities: bool = False,
         floor: float | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
+        class_names: Sequence[str] | None = None,
     ) -> Any:
         """Calibrated probabilities (N, K): numpy for numpy, torch for torch, on the same device.
 
@@ -201,9 +202,23 @@ class Calibrator(Fitted[Tensor]):
             floor: The value that replaces a probability of 0. None: that of the fit; if the fit had logits, half of
                 the smallest step between scores, with a warning.
             sample_ids: If the fit had ids too, a warning counts the samples that are in both.
+            class_names: The names of the columns, if it is not certain that they are in the order of the fit; those of
+                a data frame are known. If the fit had names too, each class gets its own parameters, and the answer
+                has the columns as given.
         """
         self.check_fitted()
         values = checks.as_tensor(logits, "logits")
+        order = self.order_of(logits, class_names)
+        if order is not None:
+            if values.ndim < 2 or values.shape[1] == 1:
+                raise ValueError(
+                    f"`class_names` must be in the order of the fit: one score per sample is that of "
+                    f"{(self.class_names_ or [''])[-1]!r}, the second class of the fit."
+                )
+            p = self.predict_proba(
+                values[:, order], from_probabilities=from_probabilities, floor=floor, sample_ids=sample_ids
+            )
+            return checks.like(p[:, order.argsort()], logits)
         if values.ndim != 2 or values.shape[1] == 1:
             return self._of_other_shape(values, logits, from_probabilities, floor, sample_ids)
         z, _ = as_logits(logits, from_probabilities, self.floor_ if floor is None and from_probabilities else floor)

@@ -310,6 +310,7 @@ class KinHead(Calibrator, unlisted=True):
         from_probabilities: bool = False,
         floor: float | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
+        class_names: Sequence[str] | None = None,
         features: Array | None = None,
     ) -> Any:
         """Calibrated probabilities (N, K) of logits (N, K) and features (N, d), like the logits.
@@ -319,9 +320,20 @@ class KinHead(Calibrator, unlisted=True):
             from_probabilities: Whether ``logits`` are probabilities.
             floor: The value that replaces a probability of 0, by default that of the fit.
             sample_ids: If the fit had ids too, a warning counts the samples that are in both.
+            class_names: The names of the columns, which may be in another order than those of the fit.
             features: (N, d) the features of the same rows.
         """
         self.check_fitted()
+        order = self.order_of(logits, class_names)
+        if order is not None:
+            p = self.predict_proba(
+                checks.as_tensor(logits, "logits")[:, order],
+                from_probabilities=from_probabilities,
+                floor=floor,
+                sample_ids=sample_ids,
+                features=features,
+            )
+            return checks.like(p[:, order.argsort()], logits)
         if features is None:
             raise ValueError("`features` must be given: (N, d), beside the logits.")
         z, _ = as_logits(logits, from_probabilities, self.floor_ if floor is None and from_probabilities else floor)

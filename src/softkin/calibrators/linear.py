@@ -2,7 +2,8 @@ r"""Vector, matrix and Dirichlet calibration: softmax of a linear map, fitted by
 
 .. math:: p = \mathrm{softmax}(W x + b)
 
-with x the logits and W diagonal (vector), x the logits (matrix), or x = ln p of the uncalibrated p (Dirichlet).
+with x the logits and W diagonal (vector), x the logits less their mean in each row (matrix), or x = ln p of the
+uncalibrated p (Dirichlet).
 """
 
 from dataclasses import dataclass
@@ -128,10 +129,7 @@ class _Affine(Parametric):
 
     @classmethod
     def _x(cls, z: Tensor) -> Tensor:
-        return z if cls._features == "logits" else torch.log_softmax(z, dim=1)
-
-    def is_shift_invariant(self) -> bool:
-        return self._features != "logits"
+        return centred(z) if cls._features == "logits" else torch.log_softmax(z, dim=1)
 
     def _problem(self, x: Tensor, y: Tensor, weights: Tensor | None) -> Affine:
         k = x.shape[1]
@@ -260,10 +258,11 @@ def _solution(end: Minimum, notes: tuple[str, ...] = ()) -> Solution:
 
 
 class MatrixScaling(_Affine, name="matrix", searches=({},)):
-    r"""A linear map of the logits, softmax(W z + b), with off-diagonal and intercept regularisation (MS-ODIR).
+    r"""A linear map of the logits, softmax(W (z − z̄) + b), with off-diagonal and intercept regularisation (MS-ODIR).
 
     Fitted, penalised and searched like ``DirichletCalibration``, but on the logits themselves instead of ln p; the
-    options and attributes are described there.
+    options and attributes are described there. The mean z̄ of each row, which softmax does not see, is taken off first:
+    rows that differ by large constants, such as log-joints, would leave no digits for their differences.
 
     References:
         Guo et al., 2017, arXiv:1706.04599, Sec. 4.2; Kull et al., 2019, arXiv:1910.12656, Sec. 3.
@@ -274,7 +273,12 @@ class MatrixScaling(_Affine, name="matrix", searches=({},)):
     def folded(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         if self.weight_.ndim != 2:  # a mean of several
             return super().folded(weight, bias)
-        return self.weight_ @ weight, self.weight_ @ bias + self.bias_
+        return self.weight_ @ (weight - weight.mean(dim=0)), self.weight_ @ (bias - bias.mean()) + self.bias_
+
+
+def centred(z: Tensor) -> Tensor:
+    """Each row less its mean."""
+    return z - z.mean(dim=1, keepdim=True)
 
 
 class DirichletCalibration(_Affine, name="dirichlet", title="Dir-ODIR", aliases=("dir",), searches=({},)):

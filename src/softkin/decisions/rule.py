@@ -301,6 +301,7 @@ class Rule(Fitted[Rows]):
         *,
         from_probabilities: bool = False,
         sample_ids: Sequence[Any] | Array | None = None,
+        class_names: Sequence[str] | None = None,
         groups: Sequence[Any] | Array | None = None,
         weights: Array | None = None,
     ) -> Any:
@@ -310,17 +311,30 @@ class Rule(Fitted[Rows]):
             logits: (N, K), or probabilities with ``from_probabilities=True``.
             from_probabilities: Whether ``logits`` are probabilities.
             sample_ids: If the fit had sample ids too, samples that occur in both cause a warning.
+            class_names: The names of the columns; those of a data frame are known. If the fit had names too, they must
+                be the same, in the same order.
             groups: (N,) the groups of the rows, if the fit had groups.
             weights: (N,) the density ratios of the rows, if the fit had weights.
         """
-        rows = self.beside(self.new_rows(logits, from_probabilities, sample_ids), groups, weights, new=True)
+        rows = self.new_rows(logits, from_probabilities, sample_ids, class_names)
+        rows = self.beside(rows, groups, weights, new=True)
         return checks.like(self.answers(rows), logits)
 
     def new_rows(
-        self, logits: Array, from_probabilities: bool, sample_ids: Sequence[Any] | Array | None, *, least: int = 0
+        self,
+        logits: Array,
+        from_probabilities: bool,
+        sample_ids: Sequence[Any] | Array | None,
+        class_names: Sequence[str] | None = None,
+        *,
+        least: int = 0,
     ) -> Rows:
         """Checked rows, of the classes and the kind that the rule takes."""
-        self.check_fitted()
+        if self.order_of(logits, class_names) is not None:
+            raise ValueError(
+                "the scores have the classes of the rule in another order, and its answers number the classes: bring "
+                "the columns into the order of `rule.class_names_` first (`aligned` has their places)."
+            )
         rows = Rows.of(logits, from_probabilities, least=least, are_pairs=getattr(self, "of_pairs_", False))
         self._check_source(rows)
         self.check_rows(rows, sample_ids, stacklevel=5)
@@ -340,6 +354,7 @@ class Rule(Fitted[Rows]):
         confidence: float = 0.95,
         superclasses: Array | None = None,
         costs: Array | None = None,
+        class_names: Sequence[str] | None = None,
         groups: Sequence[Any] | Array | None = None,
         weights: Array | None = None,
     ) -> Outcome:
@@ -354,12 +369,14 @@ class Rule(Fitted[Rows]):
             superclasses: (K,) super-class of each class; sets are then also counted in super-classes.
             costs: (K, K) cost of answer j where the truth is k, in row k. Answers then also have a cost; for ``Costs``
                 these replace the rule's own.
+            class_names: The names of the columns, as for ``predict``.
             groups: (N,) the groups of the rows, if the fit had groups.
             weights: (N,) the density ratios of the rows, if the fit had weights. They change the answers; measures are
                 those of the rows as they are.
         """
         labels, _ = numbered(labels, logits, self.class_names_)
-        rows = self.beside(self.new_rows(logits, from_probabilities, None, least=1), groups, weights, new=True)
+        rows = self.new_rows(logits, from_probabilities, None, class_names, least=1)
+        rows = self.beside(rows, groups, weights, new=True)
         given = checks.as_tensor(labels, "labels")
         known = given.to(torch.int64) if rows.are_pairs else labels
         y = checks.class_labels(known, num_samples=len(rows), num_classes=rows.num_classes).cpu()

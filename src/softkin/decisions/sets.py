@@ -385,6 +385,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         *,
         from_probabilities: bool = False,
         sample_ids: Sequence[Any] | Array | None = None,
+        class_names: Sequence[str] | None = None,
         groups: Sequence[Any] | Array | None = None,
         weights: Array | None = None,
         uniforms: Array | None = None,
@@ -394,7 +395,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         ``groups`` and ``weights`` (N,) are those of these rows, if the fit had such. ``uniforms`` (N,) replaces the
         uniform numbers of randomised sets, which otherwise follow from each row's values and ``seed``.
         """
-        rows = self.beside(self.new_rows(logits, from_probabilities, sample_ids), groups, weights, new=True)
+        rows = self.new_rows(logits, from_probabilities, sample_ids, class_names)
+        rows = self.beside(rows, groups, weights, new=True)
         return checks.like(self.answer(self._randomised(rows, uniforms)), logits)
 
     def answers(self, rows: Rows) -> Tensor:

@@ -25,6 +25,7 @@ import torch
 
 from softkin._core import checks, randomness
 from softkin._core.checks import Array
+from softkin._core.named_labels import columns_of, names_of, numbered
 from softkin.metrics import catalogue, resampling
 
 # isort: off
@@ -221,7 +222,8 @@ def compare(
 
     Args:
         probabilities_a: (N, K) of model a, or another shape of claims.
-        probabilities_b: The same of model b, for the same samples in the same order.
+        probabilities_b: The same of model b, for the same samples in the same order. Columns of two data frames are
+            matched by name.
         labels: (N,). Pairs have outcomes of each model's own answers: pass both, as (outcomes_a, outcomes_b).
         metric: A metric of this module, its name, or any function of (probabilities, labels) that returns a float. A
             function is called twice for each resample, and twice for each swap.
@@ -243,7 +245,11 @@ def compare(
         raise ValueError(
             f"both models must cover the same samples and classes, got {tuple(p_a.shape)} and {tuple(p_b.shape)}."
         )
-    labels_a, labels_b = labels if isinstance(labels, tuple) else (labels, labels)
+    first = columns_of(probabilities_a)
+    refused = "`probabilities_b` must have the classes of `probabilities_a`, in any order, but"
+    order = checks.class_order(names_of(probabilities_b, first), first, refused)
+    p_b = p_b if order is None else p_b[:, order]
+    labels_a, labels_b = labels if isinstance(labels, tuple) else (numbered(labels, probabilities_a)[0],) * 2
     of_a, of_b = (
         Claims.of(p, y, sample_weight=sample_weight, ignore_index=ignore_index)
         for p, y in ((p_a, labels_a), (p_b, labels_b))
