@@ -232,9 +232,12 @@ def _of_groups(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _announce(arguments: argparse.Namespace) -> None:
     """Say before anything is measured that the page will be made from some of the rows."""
+    from softkin.evaluation import pixels
     from softkin.report import sampled
 
     for path in [] if arguments.multi_label else arguments.files:
+        if pixels.holds(path):
+            continue
         sentence = sampled.announced(path, **reading_options(arguments))
         if sentence is not None:
             warnings.warn(Assumption(sentence), stacklevel=2)
@@ -314,6 +317,8 @@ def _report(
     arguments: argparse.Namespace,
 ) -> None:
     from softkin import report
+    from softkin.evaluation import pixels
+    from softkin.predictions import Reading
     from softkin.report import sampled
 
     if models[0].claims is not None:
@@ -326,7 +331,13 @@ def _report(
     if any(model.predictions is None for model in models):
         population = models[0].data["num_samples"]
         for path, model in zip(arguments.files, models, strict=True):
-            rows = sampled.drawn(path, population, seed=arguments.seed, **reading_options(arguments))
+            if pixels.holds(path):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", Assumption)  # said when the file was measured
+                    reading = Reading(**reading_options(arguments))
+                    rows = pixels.drawn(path, reading, arguments.ignore_index, seed=arguments.seed)
+            else:
+                rows = sampled.drawn(path, population, seed=arguments.seed, **reading_options(arguments))
             kept.append(replace(rows, name=model.name))
     else:
         kept = [model.predictions for model in models if model.predictions is not None]
