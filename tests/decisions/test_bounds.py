@@ -90,3 +90,16 @@ def test_shares_lie_strictly_between_0_and_1(value):
     assert bounds.share(0.999, "risk") == 0.999
     with pytest.raises(ValueError, match="`risk` must be between 0 and 1, such as 0.05, got"):
         bounds.share(value, "risk")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.01, 0.05, 0.2])
+def test_mapie_controls_the_same_risks(delta):
+    """A rate of errors is below α with confidence 1 − δ where MAPIE's p-value of its risk control is at most δ."""
+    methods = pytest.importorskip("mapie.risk_control.methods")
+    wrong, answered = (grid.reshape(-1) for grid in np.meshgrid(np.arange(0, 40, 3), np.array([50, 200, 999])))
+    alphas = np.array([0.02, 0.1, 0.3])
+    p = methods.compute_hoeffding_bentkus_p_value(wrong / answered, answered.astype(float), alphas, binary=True)
+    limits = bounds.binomial_limit(torch.tensor(wrong), torch.tensor(answered), delta).numpy()
+    assert ((limits[:, None] <= alphas) == (p <= delta)).all()
+    assert 0 < (p <= delta).mean() < 1
