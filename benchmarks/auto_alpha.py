@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from softkin import calibrators, distances, metrics, similarity
-from softkin.losses.auto_alpha import AutoAlpha
+from softkin.losses.soft_labels import AutoAlpha
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")  # Debian's dataset-fashion-mnist
 NAMES = {

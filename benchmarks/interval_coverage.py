@@ -32,7 +32,7 @@ from scipy.stats import norm
 
 from softkin import decisions, metrics
 from softkin.lab.study import significance
-from softkin.metrics import binning, density, gaussians
+from softkin.metrics import binning, density, kernels
 from softkin.metrics.catalogue import METRICS
 from softkin.metrics.scopes import Claims
 
@@ -211,8 +211,8 @@ def kernel_error(score: Array, chance: Array, radius: float, divide_by: int) -> 
 def smooth_error(score: Array, chance: Array, divide_by: int) -> float:
     """The smooth ECE of the population."""
     s = torch.from_numpy(score.ravel())
-    at_nodes = gaussians.residuals_at_nodes(s, s - torch.from_numpy(chance.ravel()), 2**12)
-    return float(gaussians.fixed_point(gaussians.smoothed_error(at_nodes, divide_by), at_nodes[0]))
+    at_nodes = kernels.residuals_at_nodes(s, s - torch.from_numpy(chance.ravel()), 2**12)
+    return float(kernels.fixed_point(kernels.smoothed_error(at_nodes, divide_by), at_nodes[0]))
 
 
 def risk_coverage(ref: Reference) -> float:

@@ -96,7 +96,7 @@ def study_of(runs: int) -> Callable[[Path], list[str]]:
     def make(folder: Path) -> list[str]:
         import torch
 
-        from softkin.lab.study import StudyFolder, StudySpec, measure
+        from softkin.lab.study import StudyFolder, StudySpec, perform
         from softkin.lab.study.records import Kept, keep
         from softkin.predictions import Predictions
 
@@ -111,7 +111,7 @@ def study_of(runs: int) -> Callable[[Path], list[str]]:
         logits = 3 * torch.randn(200, 10, generator=generator)
         labels = (logits / 2).softmax(dim=1).multinomial(1, generator=generator)[:, 0]
         made = Predictions(logits, labels, sample_ids=torch.arange(200))
-        validation, test = measure.on_validation(made), measure.on_test(made)
+        validation, test = perform.on_validation(made), perform.on_test(made)
         common: dict[str, Any] = {"effective_target": "made up", "ood": [], "found": {}, "values": {}, "tried": []}
         for kind in ("training", "result"):
             for job in list(opened.plan.jobs(opened.records.find)):

@@ -114,7 +114,7 @@ def vectors(arguments: argparse.Namespace) -> None:
 
 def wordnet(arguments: argparse.Namespace) -> None:
     from softkin import similarity
-    from softkin.distances.wordnet import WordNet
+    from softkin.distances.tree_files import WordNet
 
     nouns = list(WordNet().nouns())
     step = 40 if arguments.small else max(1, len(nouns) // 21_841)

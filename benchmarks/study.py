@@ -142,7 +142,7 @@ def table(num_methods: int = 30, seeds: int = 10, rows: int = 10_000) -> None:
 
 def made(place: str, num_methods: int, seeds: int, rows: int, classes: int) -> None:
     """Predictions of methods of different sharpness, and their records, in a folder."""
-    from softkin.lab.study import measure
+    from softkin.lab.study import perform
 
     for seed in range(seeds):
         rng = torch.Generator().manual_seed(seed)
@@ -155,7 +155,7 @@ def made(place: str, num_methods: int, seeds: int, rows: int, classes: int) -> N
             folder.mkdir(parents=True)
             predicted.save(folder / "test.safetensors")
             if i == 0:
-                metrics = measure.on_test(predicted)
+                metrics = perform.on_test(predicted)
             (folder / "metrics.json").write_text(json.dumps(metrics))
 
 

@@ -22,7 +22,7 @@ from softkin import decisions, metrics
 from softkin._io import files
 from softkin.calibrators import TemperatureScaling
 from softkin.decisions import Tree
-from softkin.decisions.confidence import NORMS, area, logit_norm
+from softkin.decisions.abstain import NORMS, area, logit_norm
 from softkin.evaluation.deciding import similarity_of, tree_of
 from softkin.lab import study
 from softkin.metrics import binning

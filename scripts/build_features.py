@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from softkin._io.files import write
 from softkin.lab.data import npz
-from softkin.lab.data.source import SUPERCLASSES
+from softkin.lab.data.labelled import SUPERCLASSES
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 

@@ -14,7 +14,7 @@ import torch
 from softkin import decisions, distances, similarity
 from softkin.calibrators import TemperatureScaling
 from softkin.decisions.abstain import Selective
-from softkin.decisions.rows import Rows
+from softkin.decisions.rule import Rows
 from softkin.metrics import aurc
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -80,7 +80,7 @@ def sweep_of(network):
 
 def made(folder, method, seed, shift, *, n=250, k=4, ids=None, noise=0.0, sample_seed=0):
     """A result whose predictions are too sure by ``shift``: the true class is drawn from the softer distribution."""
-    from softkin.lab.study import measure
+    from softkin.lab.study import perform
 
     generator = torch.Generator().manual_seed(sample_seed)
     logits = 2 * torch.randn(n, k, generator=generator, dtype=torch.float64)
@@ -97,7 +97,7 @@ def made(folder, method, seed, shift, *, n=250, k=4, ids=None, noise=0.0, sample
         "chosen": name,
         "values": {},
         "effective_target": "made up",
-        "metrics": json.loads(json.dumps(measure.on_test(preds))),
+        "metrics": json.loads(json.dumps(perform.on_test(preds))),
         "ood": [],
     }
     return Result(method, seed, record, folder)

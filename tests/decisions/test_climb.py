@@ -13,7 +13,7 @@ from decision_twins import calibrated_rows
 from softkin import decisions
 from softkin._core.assumption import Assumption
 from softkin.decisions import Tree
-from softkin.decisions.rows import set_apart
+from softkin.decisions.rule import set_apart
 
 
 def twin_answer(tree, p, threshold):

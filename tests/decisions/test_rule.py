@@ -1,4 +1,4 @@
-"""What every rule does alike: kinds of arrays, files, modules, warnings and refusals; and least costs."""
+"""What every rule does alike: kinds of arrays, files, modules, warnings and refusals; and least costs. Numbers that rows draw for themselves."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from decision_twins import rows_of_softmax as drawn
 from softkin import SoftkinError, calibrators, decisions, similarity
 from softkin._io import bundles
 from softkin.decisions import REGISTRY, Abstain, Climb, Costs, PredictionSets, Tree
+from softkin.decisions.rule import pseudo_uniforms
 
 GROUPS = torch.tensor([0, 0, 1, 1, 2, 2])
 ALIKE = similarity.from_distances((GROUPS[:, None] != GROUPS).double() + torch.arange(6).sub(2.5).abs().outer(torch.ones(6).double()) * 0.01, asymmetric=True)  # fmt: skip
@@ -61,7 +62,7 @@ def test_numpy_and_torch_float32_and_one_row_at_a_time(rule):
 def test_blocks_do_not_matter(rule, monkeypatch):
     z, _ = drawn(300, seed=1)
     answers = rule.predict(z)
-    monkeypatch.setattr("softkin.decisions.rows.BLOCK", 50)
+    monkeypatch.setattr("softkin.decisions.rule.BLOCK", 50)
     assert (rule.predict(z) == answers).all()
     again = rule.unfitted().fit(*drawn())
     assert (again.predict(z) == answers).all()
@@ -253,3 +254,19 @@ def test_a_tree_of_other_classes_is_refused():
         Climb(TREE, 0.2).fit(z, y, class_names=names)
     with pytest.raises(ValueError, match="`tree` has 6 classes but the logits have 4"):
         Climb(TREE, 0.2).fit(*drawn(k=4))
+
+
+@pytest.mark.parametrize("rounded", [None, 0.1, 1.0])
+def test_numbers_of_rows_are_uniform_and_unrelated(rounded):
+    from scipy.stats import kstest
+
+    values = torch.randn(20_000, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 4
+    if rounded is not None:
+        values = (values / rounded).round() * rounded
+    values = values.unique(dim=0)
+    u = pseudo_uniforms(values, 3)
+    assert kstest(u.numpy(), "uniform").pvalue > 1e-3
+    for other in (values[:, 0], values.amax(1), pseudo_uniforms(values, 4), pseudo_uniforms(values + 1, 3), u.roll(1)):
+        assert abs(np.corrcoef(u, other)[0, 1]) < 4 / len(u) ** 0.5
+    assert u.equal(pseudo_uniforms(values.float(), 3))
+    assert u[5:6].equal(pseudo_uniforms(values[5:6], 3))

@@ -157,3 +157,56 @@ def test_a_value_beyond_its_limit_is_no_tick():
     assert [outcome.mark for outcome in checked.outcomes] == ["open", "kept"]
     assert str(checked).splitlines()[1].startswith("? confidence − accuracy: 7 %")
     assert softkin.check(p, y, max={"gap": "1%"}, confidence=0.5).outcomes[0].mark == "broken"
+
+
+def grouped(tmp_path):
+    """Pairs of two models, of which one claims 30 points too much, in a file of which the sum breaks no limit."""
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.5, 0.7, 600)
+    right = rng.random(600) < np.where(np.arange(600) < 60, s - 0.3, s + 0.03)
+    lines = [f"{'new' if j < 60 else 'old'},{s[j]:.4f},{int(right[j])}" for j in range(600)]
+    path = tmp_path / "pairs.csv"
+    path.write_text("\n".join(["model,confidence,correct", *lines]))
+    return path
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_limits_hold_in_each_group(capsys, tmp_path):
+    path = grouped(tmp_path)
+    assert softkin.check(path, max={"gap": "10%"})
+    result = softkin.check(path, max={"gap": "10%"}, group="model")
+    assert not result
+    assert [(one.group, one.kept) for one in result.outcomes] == [(None, True), ("new", False), ("old", True)]
+    data = evaluation.evaluate_file(path, group="model").data["groups"]["groups"]
+    for group, outcome in zip(data, result.outcomes[1:], strict=True):
+        assert Measured.from_dict(group["metrics"]["signed_gap"]) == outcome.measured
+    code, output, _ = run(capsys, "check", path, "--max", "gap=10%", "--group", "model", "--json")
+    assert (code, [limit.get("group") for limit in json.loads(output)["limits"]]) == (1, [None, "new", "old"])
+    code, output, _ = run(capsys, "check", path, "--max", "gap=10%", "--group", "model")
+    assert "✗ confidence − accuracy in new: 2" in output
+    assert "1 of 3 limits is broken" in output
+    names = [case.get("name") for case in ET.fromstring(result.to_junit()).iter("testcase")]
+    assert names == [f"signed_gap within ±10 %{end}" for end in ("", " in new", " in old")]
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_groups_of_arrays_are_those_of_a_file(tmp_path):
+    path = grouped(tmp_path)
+    rows = predictions.load(path, group="model")
+    expected = softkin.check(path, max={"gap": "10%", "ece": "5%"}, group="model")
+    found = softkin.check(rows, max={"gap": "10%", "ece": "5%"}, groups=rows.groups)
+    assert [(one.group, one.measured) for one in found.outcomes] == [
+        (one.group, one.measured) for one in expected.outcomes
+    ]
+    with pytest.raises(ValueError, match="`groups` must be as many as the samples"):
+        softkin.check(rows, max={"gap": "10%"}, groups=["a"])
+    with pytest.raises(ValueError, match="`ece_kde_output` is not measured in groups"):
+        softkin.check(rows, max={"ece_kde_output": "10%"}, groups=rows.groups)
+
+
+def test_groups_of_pixels_and_of_several_labels_are_refused(capsys, tmp_path):
+    np.savez(tmp_path / "a.npz", logits=np.zeros((2, 3, 4, 4)), labels=np.zeros((2, 4, 4), int), site=[0, 1])
+    code, _, errors = run(capsys, "check", tmp_path / "a.npz", "--max", "gap=10%", "--group", "site")
+    assert (code, "pixels take neither --group nor --weight" in " ".join(errors.split())) == (1, True)
+    code, _, errors = run(capsys, "check", tmp_path / "a.npz", "--max", "gap=1%", "--group", "site", "--multi-label")
+    assert (code, "--group must be left out with --multi-label" in errors) == (2, True)

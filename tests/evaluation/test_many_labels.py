@@ -45,10 +45,12 @@ def test_what_cannot_be_read(capsys, tmp_path):
     np.savez(tmp_path / "a.npz", logits=z, labels=y[:, 0])
     np.savez(tmp_path / "b.npz", logits=z, labels=2 * y)
     (tmp_path / "c.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "d.pt").write_bytes(b"")
     for name, words in {
         "a.npz": "`labels` must have the shape of `logits`, (300, 4), got (300,)",
         "b.npz": "`labels` must be zeros and ones",
-        "c.csv": "--multi-label reads .npz files",
+        "c.csv": "must have a column of scores and one of zeros and ones for each label",
+        "d.pt": "--multi-label reads .npz files",
     }.items():
         code, _, errors = run(capsys, "evaluate", tmp_path / name, "--multi-label")
         assert code == 1
@@ -88,3 +90,75 @@ def test_votes_and_one_hot_labels_are_no_several_labels(capsys, tmp_path):
     for name in ("votes", "one", "shares"):
         code, output, errors = run(capsys, "evaluate", tmp_path / f"{name}.npz")
         assert (code, "several labels" in errors, "accuracy" in output) == (0, False, True)
+
+
+def table(scores, y, truth="true_{}", score="prob_{}"):
+    names = "abcd"
+    header = ["id", *(truth.format(name) for name in names), *(score.format(name) for name in names)]
+    lines = [[j, *y[j], *scores[j]] for j in range(len(y))]
+    return "\n".join(",".join(map(str, line)) for line in [header, *lines]) + "\n"
+
+
+@pytest.mark.filterwarnings("default::softkin.predictions.Assumption")
+@pytest.mark.parametrize(
+    ("truth", "score", "kind"),
+    [
+        ("true_{}", "prob_{}", "probs"),
+        ("{}", "p_{}", "probs"),
+        ("is_{}", "{}", "probs"),
+        ("y_{}", "logit_{}", "logits"),
+    ],
+)
+def test_several_labels_in_a_table(capsys, tmp_path, truth, score, kind):
+    z, y = rows()
+    p = 1 / (1 + np.exp(-z))
+    path = tmp_path / "a.csv"
+    path.write_text(table(z if kind == "logits" else p, y, truth, score))
+    code, output, errors = run(capsys, "evaluate", path, "--json")
+    assert code == 0, errors
+    assert "are read as the labels, several per sample" in " ".join(errors.split())
+    data = json.loads(output)["models"][0]
+    assert data["class_names"] == list("abcd")
+    assert data["metrics"]["nll"]["value"] == pytest.approx(metrics.nll(p, y), abs=1e-9)
+    code, stated, errors = run(capsys, "evaluate", path, "--multi-label", "--json")
+    assert (code, stated, errors) == (0, output, "")
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_flags_of_features_are_no_labels(capsys, tmp_path):
+    z, y = rows()
+    lines = [
+        f"{j % 90},{z[j, 0]:.3f},{y[j, 1]},{y[j, 2]},{y[j, 0]},{1 / (1 + np.exp(-z[j, 0])):.4f}" for j in range(300)
+    ]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["age,bmi,age_missing,bmi_missing,died,risk", *lines]))
+    code, output, errors = run(capsys, "evaluate", path)
+    assert code == 0, errors
+    assert "2 classes" in output
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_votes_in_columns(capsys, tmp_path):
+    z, y = rows()
+    e = np.exp(z)
+    p = e / e.sum(1, keepdims=True)
+    votes = y + np.eye(4, dtype=int)[z.argmax(1)] * 2
+    path = tmp_path / "a.csv"
+    path.write_text(table(p, votes, "votes_{}", "prob_{}"))
+    code, output, errors = run(capsys, "evaluate", path, "--json")
+    assert code == 0, errors
+    data = json.loads(output)["models"][0]
+    shares = votes / votes.sum(1, keepdims=True)
+    assert data["metrics"]["nll"]["value"] == pytest.approx(-(shares * np.log(p)).sum(1).mean())
+
+
+def test_several_labels_are_not_calibrated_as_votes(capsys, tmp_path):
+    """They were, in silence, where each sample had one label at least."""
+    z, y = rows()
+    y[:, 0] = 1
+    np.savez(tmp_path / "a.npz", logits=z, labels=y)
+    for command in (("calibrate", "fit"), ("decide", "fit"), ("monitor",)):
+        options = [] if command == ("monitor",) else ["--output", tmp_path / "out"]
+        options += ["--rule", "sets"] if command[0] == "decide" else []
+        code, _, errors = run(capsys, *command, tmp_path / "a.npz", *options)
+        assert (code, "as of several labels per sample" in " ".join(errors.split())) == (1, True), errors

@@ -26,7 +26,7 @@ from PIL import Image
 
 from command_line import run
 from softkin import SoftkinError, distances
-from softkin._io import arrow, bundles, files, parquet, tables
+from softkin._io import arrow, bundles, files, tables
 from softkin.distances import tree_files
 from softkin.lab import data
 from softkin.lab.data import cifar
@@ -452,7 +452,7 @@ def test_a_record_leads_to_no_pipe_device_or_file_elsewhere(tmp_path):
 def test_an_image_that_every_row_repeats_is_decoded_for_few_rows_at_a_time(tmp_path, monkeypatch):
     """A dictionary inside a struct cannot stay encoded, so a batch must be small before its size is known."""
     monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(16 * MEBIBYTE))
-    monkeypatch.setattr(parquet, "BATCH_BYTES", 4 * MEBIBYTE)
+    monkeypatch.setattr(arrow, "BATCH_BYTES", 4 * MEBIBYTE)
     image = {"bytes": b"\0" * MEBIBYTE, "path": "a.png"}
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     rows = pa.table({"img": pa.array([image] * 64, kind), "label": [0, 1] * 32})

@@ -16,7 +16,7 @@ from torch import nn
 
 from softkin import losses, similarity, smoothing
 from softkin.losses import ClassSimilarityLoss, SoftLabelCrossEntropy, soft_labels
-from softkin.losses.auto_alpha import AutoAlpha, validation_gap
+from softkin.losses.soft_labels import AutoAlpha, validation_gap
 
 K = 7
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from softkin import distances, losses, similarity, smoothing
-from softkin.distances import wordnet
+from softkin.distances import tree_files
 from softkin.losses import ClassSimilarityLoss
 
 
@@ -61,7 +61,7 @@ def test_a_class_without_a_vector_is_smoothed_uniformly():
 def test_identifiers_of_wordnet_are_looked_up(monkeypatch):
     lemmas = {"n00000001": ["dog", "domestic_dog"], "n00000002": ["cat"], "n00000003": ["sports_car"]}
     fake = SimpleNamespace(lemmas=lemmas.__getitem__)
-    monkeypatch.setattr(wordnet, "WordNet", lambda: fake)
+    monkeypatch.setattr(tree_files, "WordNet", lambda: fake)
     found = ClassSimilarityLoss.from_names(list(lemmas), beta=1.0).soft_labels
     plain = ClassSimilarityLoss.from_names(["dog", "cat", "sports car"], beta=1.0).soft_labels
     torch.testing.assert_close(found, plain)

@@ -1,11 +1,13 @@
-"""The KDE ECE and the smooth ECE by brute force."""
+"""The KDE ECE and the smooth ECE by brute force. The smooth ECE's kernels against Gaussians summed one by one."""
 
 import numpy as np
 import pytest
 import torch
 
 import metrics_twins as twins
+from metrics_twins import case
 from softkin import metrics
+from softkin.metrics import kernels
 from softkin.metrics.catalogue import METRICS
 from softkin.metrics.scopes import Claims
 
@@ -113,3 +115,25 @@ def test_resampling_computes_nearly_the_same_error(scope, sharpness):
     statistic = METRICS["ece_kde"].statistic(claims, scope=scope)
     rel = 2e-3 if scope == "prediction" else 1e-2  # piles of scores near 0, on eight nodes a radius
     assert float(statistic.of(statistic.once())) == pytest.approx(statistic.value(), rel=rel)
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.3])
+def test_smoothed_error_equals_reflected_gaussians(sigma):
+    scores, hit, s, _ = case(7, 40)
+    residuals = s - torch.from_numpy(hit.astype(float))
+    nodes = kernels.residuals_at_nodes(s, residuals, 2**12)
+    ours = kernels.smoothed_error(nodes, 40)(torch.tensor(sigma, dtype=torch.float64))
+    assert float(ours) == pytest.approx(twins.smooth_ece(list(zip(scores, hit, strict=True)), sigma), abs=1e-5)
+
+
+def test_fixed_points_of_many_lines_at_once():
+    lines = []
+    for seed in range(5):
+        _, hit, s, _ = case(seed, 200)
+        lines.append(kernels.residuals_at_nodes(s, s - torch.from_numpy(hit.astype(float)), 512))
+    together = torch.stack(lines)
+    error = kernels.smoothed_error(together, 200)
+    sigma = kernels.fixed_point(error, together[:, 0])
+    assert torch.allclose(error(sigma), sigma, atol=1e-8)
+    for line, value in zip(lines, sigma, strict=True):
+        assert float(kernels.fixed_point(kernels.smoothed_error(line, 200), line[0])) == pytest.approx(float(value))

@@ -54,6 +54,11 @@ def scores(values: Any = PROBS, name: str = "{}", form: str = "{:.6f}", names: l
     return {name.format(known): [form.format(value) for value in values[:, k]] for k, known in enumerate(names)}
 
 
+def bits(name: str, no: Any = 0, yes: Any = 1, names: list[Any] = NAMES) -> Columns:
+    """A column of truth for each class."""
+    return {name.format(known): [yes if t == k else no for t in TRUTH] for k, known in enumerate(names)}
+
+
 def comma(columns: Columns) -> Columns:
     return {name: [str(cell).replace(".", ",") for cell in cells] for name, cells in columns.items()}
 
@@ -171,6 +176,8 @@ THREE = [
     csv("a file name", {"file": [f"img/{j}.png" for j in range(N)]} | PLAIN),
     csv("logits and probabilities, asked for", scores(LOGITS, "logit_{}", "{:.4f}") | scores(name="prob_{}") | LABEL,
         options={"kind": "probs"}),
+    csv("logits and the probabilities that follow from them", scores(LOGITS, "logit_{}", "{:.4f}") | scores(name="prob_{}") | LABEL,
+        "the logits are read, from which the probabilities follow"),
     # Numbers
     csv("two decimals", scores(form="{:.2f}") | LABEL, "probabilities", off=0.02),
     csv("three decimals", scores(form="{:.3f}") | LABEL, "probabilities", off=0.002),
@@ -202,6 +209,31 @@ THREE = [
         | {"Dx final": CALLED}, "left out: Age, Ward"),
     csv("features beside probabilities", {"length": AGE, "width": [j / 7 for j in range(N)]} | scores(name="proba_{}")
         | {"species": CALLED}, "left out: length, width"),
+    # Truth in as many columns as there are classes
+    *(csv(f"a column of truth for each class as {truth} beside {score}", bits(truth) | scores(name=score),
+          "are read as the true classes, since each row has one 1") for truth, score in (
+        ("true_{}", "prob_{}"), ("y_true_{}", "y_pred_{}"), ("label_{}", "pred_{}"), ("{}", "p_{}"), ("is_{}", "{}"),
+        ("{} (actual)", "{} (predicted)"), ("gt_{}", "score_{}"), ("target {}", "{}"), ("{}_true", "{}_prob"))),
+    csv("a column of truth for each class beside logits", bits("onehot_{}") | scores(LOGITS, "logit_{}", "{:.4f}")),
+    csv("numbered columns of truth", bits("y{}", names=[0, 1, 2]) | scores(name="p{}", names=[0, 1, 2]), names=BARE),
+    csv("columns of truth as truth values", bits("true_{}", "False", "True") | scores(name="prob_{}")),
+    csv("columns of truth beside predictions, ids and a flag", {"id": [*range(N)], "is_weekend": [j % 2 for j in range(N)]}
+        | bits("true_{}", "0.0", "1.0") | scores(name="prob_{}") | {"pred": GUESSED}, "left out: is_weekend, pred"),
+    csv("columns of truth beside a class that is never sure in the first rows", bits("true_{}", names=[*NAMES, "yak"])
+        | scores(name="prob_{}") | {"prob_yak": ["0.0"] * N}, names=[*NAMES, "yak"]),
+    csv("no column of truth for a class that never occurs", bits("true_{}") | scores(name="prob_{}") | {"prob_yak": ["0.0"] * N},
+        names=[*NAMES, "yak"]),
+    # What is measured beside the classes
+    csv("a loss beside logits", scores(LOGITS, form="{:.4f}") | NUMBER | {"loss": [f"{-np.log(p[k]):.4f}" for p, k in zip(PROBS, TRUTH, strict=True)]},
+        "left out: loss"),
+    csv("a place beside logits", {"lat": [f"{50 + j / 7:.3f}" for j in range(N)], "lon": [f"{j / 7 - 3:.3f}" for j in range(N)]}
+        | scores(LOGITS, form="{:.4f}") | LABEL, "left out: lat, lon"),
+    csv("whether it was right and how sure, beside classes", PLAIN | {"prediction": GUESSED, "correct": [g == c for g, c in zip(GUESSED, CALLED, strict=True)],
+        "confidence": [f"{p:.6f}" for p in PROBS.max(axis=1)]}, "3 columns are read as classes"),
+    csv("the same with numbered labels", scores() | NUMBER | {"correct": [int(g == c) for g, c in zip(GUESSED, CALLED, strict=True)],
+        "confidence": [f"{p:.6f}" for p in PROBS.max(axis=1)]}, "3 columns are read as classes"),
+    *(csv(f"log-probabilities as {form}", scores(np.log(PROBS), form) | LABEL) for form in
+      ("logprob_{}", "log_prob_{}", "logp_{}", "{}_logprob")),
     # Lists as pandas writes them
     *(Case(f"lists in cells, {form}", "a.csv", frame({"y_true": TRUTH, "proba": list(map(write, PROBS.round(6)))})
            .to_csv(index=False), names=[], off=1e-4) for form, write in (
@@ -241,6 +273,10 @@ THREE = [
     csv("no header, labels from 1", {"label": [k + 1 for k in TRUTH]} | scores(), "counted from 1", header=False, names=[]),
     csv("no header, logits", NUMBER | scores(LOGITS, form="{:.4f}"), "column 1 is read as the labels", header=False, names=[]),
     csv("no header, an index and labels", {"i": [*range(N)]} | scores() | NUMBER, "has no header", header=False, names=[]),
+    csv("no header, ids and labels", {"i": [70000 + 37 * j % 911 for j in range(N)]} | scores() | NUMBER, "column 5 is read as the labels",
+        header=False, names=[]),
+    csv("no header, names of files and labels", {"i": [f"{j}.png" for j in range(N)]} | scores() | LABEL, "column 5 is read as the labels",
+        header=False),
     Case("no header, labels elsewhere", "a.csv", {"a.csv": text(scores(), header=False), "y.txt": "\n".join(map(str, TRUTH))},
          {"labels": "y.txt"}, "has no header", names=[]),
     Case("no header, names elsewhere", "a.csv", {"a.csv": text(scores() | LABEL, header=False), "names.txt": "\n".join(NAMES)},
@@ -262,6 +298,7 @@ THREE = [
     Case("npz without names", "a.npz", written(lambda f: np.savez(f, PROBS, TRUTH)), says="`arr_1` is read as the labels", names=[]),
     Case("npz of labels as a column", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, labels=np.array(TRUTH)[:, None])), names=[]),
     Case("npz of labels as floats", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, labels=np.array(TRUTH, float))), names=[]),
+    Case("npz of labels as one 1 in each row", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, labels=np.eye(3, dtype=int)[TRUTH])), names=[]),
     Case("npz of labels as names", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, labels=CALLED, class_names=NAMES))),
     Case("npz of labels as names in the order of letters", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, labels=CALLED)),
          says="in alphabetical order"),
@@ -368,6 +405,8 @@ TWO = [
            "Wahrscheinlichkeit": P}, "`Gekündigt` is read as the labels", ["nein", "ja"]),
     binary("an answer and the score of one class", {"truth": called("cat", "dog"), "pred": ["dog" if p > 0.5 else "cat" for p in P], "prob": P},
            "the score of class dog", ["cat", "dog"]),
+    binary("the distance from a border", {"target": YES, "decision_function": ODDS}, "log-odds"),
+    binary("a score whose name nobody knows", {"event": YES, "susp": ODDS}, "log-odds"),
     Case("no header", "a.csv", text({"y": YES, "p": P}, header=False), says="has no header"),
     Case("npz of scores", "a.npz", written(lambda f: np.savez(f, y_prob=POSITIVE, y_true=YES)), says="the score of class 1"),
     Case("npz of a column of scores", "a.npz", written(lambda f: np.savez(f, probs=POSITIVE[:, None], labels=YES)), says="the score of class 1"),
@@ -391,13 +430,20 @@ REFUSED = [
     ("a class that no number is", "a.csv", text({"label": YES, "score": P}), {"positive_class": "nonsense"}, "--positive-class must be"),
     ("whole numbers from 0", "a.csv", text(scores(np.arange(3 * N).reshape(N, 3), form="{:.0f}") | NUMBER), {}, "--logits .* --probs"),
     ("numbers from 0 to 1 that sum to anything", "a.csv", text(scores(PROBS[:, [0, 0, 1]], form="{:.5f}") | NUMBER), {}, "--logits .* --probs"),
-    ("ages that may be a class", "a.csv", text({"age": AGE} | scores(LOGITS, form="{:.4f}") | {"label": [k % 2 for k in TRUTH]}), {},
-     "--class-columns, or .*--ignore-columns age"),
+    ("years that may be a class", "a.csv", text({"tenure": AGE} | scores(LOGITS, form="{:.4f}") | {"label": [k % 2 for k in TRUTH]}), {},
+     "--class-columns, or .*--ignore-columns tenure"),
+    ("logits and other probabilities", "a.csv", text(scores(LOGITS, "logit_{}", "{:.4f}") | scores(PROBS[::-1], name="prob_{}") | LABEL), {},
+     "holds columns of logits and of probs; type --logits or --probs"),
     ("a column twice", "a.csv", text(PLAIN).replace("cat,dog", "cat,cat"), {}, "`cat` appears twice"),
     ("scores of two models", "a.csv", text({"bounced": YES, "model_v2_prob": P, "model_v3_prob": [p / 2 for p in P]}), {},
      "--class-columns model_v2_prob or --class-columns model_v3_prob"),
     ("yes and no that the score knows nothing of, beside two words", "a.csv", text({"smoker": ["yes", "no"] * (N // 2),
      "status": called("alive", "dead"), "risk": P}), {}, "labels in smoker or status; .* --label-column"),
+    ("logarithms of one score", "a.csv", text({"y_true": YES, "logprob": np.log(P).tolist()}), {}, "no number is above 0.*--logits"),
+    ("truth that breaks off", "a.csv", text(bits("true_{}") | scores(name="p_{}")) + "1,0,0,0.1,0.2,0.7\n" * 90 + "1,1,0,0.1,0.2,0.7\n", {},
+     r"row 114: true_cat, true_dog, true_owl must hold one 1 and else zeros"),
+    ("several labels per sample", "a.csv", text({f"true_{name}": [j % k for j in range(N)] for name, k in zip(NAMES, (2, 2, 2), strict=True)} | scores(name="p_{}")), {},
+     "several per sample.*--multi-label"),
     ("labels of two readers", "a.csv", text({"reader 1": CALLED, "reader 2": CALLED[::-1]} | scores(name="p_{}")), {},
      '--label-column "reader 1" or --label-column "reader 2"'),
     ("a list cut short", "a.csv", frame({"y_true": TRUTH, "proba": ["[0.1 ... 0.2]"] * N}).to_csv(index=False), {}, "cut short"),
@@ -439,7 +485,8 @@ def test_three_classes(tmp_path, case):
     expected = NAMES if case.names is None else case.names or None
     assert found.class_names == expected
     assert found.known_labels.tolist() == TRUTH
-    np.testing.assert_allclose(found.probabilities.numpy(), PROBS, atol=case.off)
+    assert found.votes is None
+    np.testing.assert_allclose(found.probabilities.numpy()[:, :3], PROBS, atol=case.off)
     assert case.says in said
 
 
@@ -517,6 +564,12 @@ def test_a_column_that_agrees_with_the_scores_is_the_labels(tmp_path):
     )
 
 
+def test_predictions_are_never_labels(tmp_path):
+    found, said = loaded(tmp_path, csv("predictions alone", scores() | {"pred": GUESSED}))
+    assert found.labels is None
+    assert "left out: pred (--class-columns overrules; a column of labels is named by --label-column)" in said
+
+
 @pytest.mark.parametrize(
     "tag", [[j % 3 for j in range(N)], PROBS.argmax(axis=1).tolist()], ids=["by chance", "as predictions do"]
 )
@@ -536,6 +589,10 @@ def test_the_documentation_has_what_the_code_infers():
         sys.path.pop(0)
     text = files_page.PAGE.read_text(encoding="utf-8")
     assert files_page.page(text) == text, "run python scripts/files_page.py"
-    known = {f"--{field.name.replace('_', '-')}" for field in fields(predictions.Reading)} | {"--logits", "--probs"}
+    known = {f"--{field.name.replace('_', '-')}" for field in fields(predictions.Reading)} | {
+        "--logits",
+        "--probs",
+        "--multi-label",
+    }
     for *_, option in inference.INFERRED:
         assert set(re.findall(r"--[a-z-]+", option)) <= known

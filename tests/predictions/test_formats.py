@@ -297,7 +297,7 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,c\n", "row 1: the label must be a number or one of the classes a, b …, got 'c'"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,2\n", "must be below the number of classes, 2, got 2; do the labels start at 1"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n3,-1,0\n", "must not be negative, got -1 at row 1, column 1; if these are logits"),
-        ("a.csv", "probs_a,logits_a,probs_b,logits_b,labels\n1,9,0,1,0\n", "holds columns of logits and of probs; type --logits or --probs"),
+        ("a.csv", "probs_a,logits_a,probs_b,logits_b,labels\n0.2,9,0.8,1,0\n", "holds columns of logits and of probs; type --logits or --probs"),
         ("a.csv", "score,labels\n1,a\n", "say with --positive-class which class"),
         ("a.csv", "", "must hold a table, it is empty"),
         ("a.csv", "probs_a,probs_b,labels\n", "must hold at least one row"),

@@ -31,6 +31,13 @@ READ = [
     {"logprob": np.log(SCORES).tolist(), "correct": RIGHT},
     {"confidence": SCORES, "label": RIGHT},
     {"prediction": list("AABCD"), "label": list("AACAD"), "confidence": SCORES},
+    {"gold": list("AACAD"), "answer": list("AABCD"), "confidence": SCORES},
+    {"verbalized_confidence": SCORES, "correct": RIGHT},
+    {"question": list("abcde"), "answer_prob": SCORES, "is_correct": RIGHT},
+    {"iou": [0.9, 0.7, 0.1, 0.3, 0.6], "score": SCORES, "tp": RIGHT},
+    {"probability": SCORES, "resolved": ["YES" if right else "NO" for right in RIGHT]},
+    {"age": [30, 41, 52, 63, 74], "bmi": [20.5, 21.5, 30.1, 24.4, 25.5], "outcome": RIGHT, "risk": SCORES},
+    {"confidence": SCORES, "grade": ["C" if right else "I" for right in RIGHT]},
 ]
 
 

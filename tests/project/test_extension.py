@@ -14,7 +14,7 @@ from places import ROOT
 from softkin import calibrators, decisions, distances, evaluation, metrics, report
 from softkin.evaluation import from_files
 from softkin.lab import data, training
-from softkin.lab.study import StudySpec, measure, tabulation
+from softkin.lab.study import StudySpec, perform, tabulation
 from softkin.lab.study.plan import Plan
 from softkin.metrics.catalogue import METRICS
 from softkin.predictions import reading as prediction_files
@@ -364,7 +364,7 @@ def test_a_metric_is_one_function(toy_metric, capsys):
     assert code == 0
     assert any(line.split()[:3] == ["spherical", "score", f"{expected:.4f}"] for line in output.splitlines())
     assert StudySpec(select="sphere").select == "spherical"
-    assert measure.on_validation(test)["spherical"]["value"] == pytest.approx(expected)
+    assert perform.on_validation(test)["spherical"]["value"] == pytest.approx(expected)
     importlib.reload(sys.modules["toy_metric"])  # a notebook's cell that is run twice
     assert METRICS["spherical"].function is sys.modules["toy_metric"].spherical
 
@@ -494,7 +494,7 @@ def test_an_error_over_bins_is_everywhere(toy_error, capsys, monkeypatch, tmp_pa
     assert re.search(rf"over-confidence error +{100 * expected:.2f} %", output)
     compared = metrics.compare(p, p.sqrt() / p.sqrt().sum(1, keepdim=True), y, "overconfidence_error", resamples=100)
     assert 0 < compared.low < compared.difference < compared.high
-    assert measure.on_test(test)["overconfidence_error"].keys() == {"value", "when_calibrated"}
+    assert perform.on_test(test)["overconfidence_error"].keys() == {"value", "when_calibrated"}
     page = report.build(test.take(torch.arange(100)), resamples=100, candidates=[])
     assert page["variants"][0]["metrics"]["overconfidence_error"].keys() >= {"value", "low", "when_calibrated"}
     results = [study_parts.made(tmp_path, name, 0, shift) for name, shift in (("one-hot", 3.0), ("ts", 1.0))]

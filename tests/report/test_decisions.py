@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from softkin import decisions, report
-from softkin.decisions.rows import set_apart
+from softkin.decisions.rule import set_apart
 from softkin.predictions import Predictions
 from softkin.report import decisions as page_decisions
 

@@ -1,5 +1,12 @@
-"""Rows that pyarrow holds: of CSV, of parquet, of any other format that it reads; and files of its own format."""
+"""Rows that pyarrow holds: of CSV, of parquet, of any other format that it reads; and files of its own format.
 
+The declared size of a parquet file is checked before anything is unpacked, and equal texts are held once. The number of
+values that each column declares is read from the file's footer here: pyarrow has these numbers too, but aborts the
+process where a column's part of the footer is damaged. The footer is in Thrift's compact protocol, of which this reads
+what footers use.
+"""
+
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -179,3 +186,159 @@ def open_arrow(file: IO[bytes], name: str) -> Table:
                 yield ArrowRows(chosen.slice(start, rows), name)
 
     return Table(name, {column.name: kind_of(column.type) for column in schema}, read, size=size)
+
+
+_ROW_GROUPS, _COLUMNS, _ABOUT, _PATH, _VALUES = 4, 1, 3, 3, 5  # the numbers of fields in parquet.thrift
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
+
+
+def values_of(file: IO[bytes]) -> Counter[str]:
+    """The number of values of each column, those inside its cells counted one by one; the file is rewound."""
+    file.seek(-8, 2)
+    size = int.from_bytes(file.read(4), "little")
+    file.seek(-8 - size, 2)
+    footer = _Compact(file.read(size)).struct()
+    file.seek(0)
+    values: Counter[str] = Counter()
+    for group in footer[_ROW_GROUPS]:
+        for chunk in group[_COLUMNS]:
+            about = chunk[_ABOUT]
+            values[about[_PATH][0].decode("utf-8", "replace")] += about[_VALUES]
+    return values
+
+
+class _Compact:
+    """Values of Thrift's compact protocol: structs as dictionaries by field number, texts as bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content, self.place = content, 0
+
+    def struct(self, depth: int = 0) -> dict[int, Any]:
+        if depth > files.DEPTH:
+            raise RecursionError
+        fields: dict[int, Any] = {}
+        field = 0
+        while head := self._byte():
+            field = field + (head >> 4) if head >> 4 else self._integer()
+            kind = head & 15
+            fields[field] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+        return fields
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if kind in (_TRUE, _FALSE, _BYTE):
+            return self._byte()
+        if kind == _DOUBLE:
+            return self._bytes(8)
+        if kind == _BINARY:
+            return self._bytes(self._varint())
+        if kind in (_LIST, _SET):
+            head = self._byte()
+            length = head >> 4 if head >> 4 < 15 else self._varint()
+            return [self._value(head & 15, depth) for _ in range(length)]
+        if kind == _STRUCT:
+            return self.struct(depth + 1)
+        if kind == _MAP or kind > _STRUCT or kind == 0:
+            raise ValueError(f"its footer has a value of kind {kind}")
+        return self._integer()
+
+    def _byte(self) -> int:
+        self.place += 1
+        return self.content[self.place - 1]
+
+    def _bytes(self, length: int) -> bytes:
+        self.place += length
+        if self.place > len(self.content):
+            raise ValueError("its footer is cut off")
+        return self.content[self.place - length : self.place]
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def _integer(self) -> int:
+        value = self._varint()
+        return (value >> 1) ^ -(value & 1)
+
+
+BATCH = 64  # rows of images and the like read at a time, few because each may be large
+BATCH_BYTES = 2**30  # and few enough to stay below this, even if each repeats the content of a whole row group
+
+
+def open_parquet(file: IO[bytes], name: str) -> Table:
+    """A parquet file, with the class names that a Hugging Face data set keeps in its metadata."""
+    size = size_of(file)
+    opened = _opened(file, size, name)
+    schema, num_rows = opened.schema_arrow, opened.metadata.num_rows
+    named_once(schema.names, name)
+    if num_rows == 0:
+        raise SoftkinError(f"{name} must hold at least one row, it holds none.")
+    kinds = {column.name: kind_of(column.type) for column in schema}
+    values = values_of(file) if {"list", "other"} & set(kinds.values()) else Counter(())
+
+    def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
+        columns = [*numbers, *beside]
+        totals = {column: 0 for column in columns if kinds[column] in ("text", "other")}
+        for column in columns:
+            files.unpacked_within(size, max(num_rows, values[column]) * 8, f"{name}: `{column}`")
+        if any(kinds[column] == "other" for column in columns):
+            rows = max(1, min(rows, BATCH, BATCH_BYTES // max([1, *_group_sizes(opened)])))
+        for batch in _batches(opened, rows, columns, name):
+            part = ArrowRows(batch, name)
+            for column in totals:
+                totals[column] += part.unpacked(column)
+                files.unpacked_within(size, totals[column], f"{name}: `{column}`")
+            yield part
+
+    return Table(name, kinds, read, num_rows, size, class_names_in(schema.metadata))
+
+
+def _opened(file: IO[bytes], size: int, name: str) -> Any:
+    """A ``ParquetFile`` whose columns of text stay encoded as dictionaries, refused if it declares far more bytes.
+
+    A small file can repeat one text of a gigabyte in every row; decoded, each row would have a copy.
+    """
+    import pyarrow.parquet as pq
+
+    checked = {"page_checksum_verification": True}  # if the file has checksums
+    plain = pq.ParquetFile(file, **checked)
+    files.unpacked_within(size, sum(_group_sizes(plain)), name)
+    texts = [column.name for column in plain.schema_arrow if is_text(column.type)]
+    return pq.ParquetFile(file, read_dictionary=texts, **checked) if texts else plain
+
+
+def _group_sizes(file: Any) -> list[int]:
+    """The bytes that each row group declares; not by column, because pyarrow aborts on a column's damaged metadata."""
+    return [int(file.metadata.row_group(place).total_byte_size) for place in range(file.metadata.num_row_groups)]
+
+
+def _batches(file: Any, rows: int, columns: Sequence[str], name: str) -> Iterator[Any]:
+    """All rows of some columns, ``rows`` at a time, refused if they are fewer or more than the file declares.
+
+    pyarrow does not compare that with the columns' own numbers of rows, so that one column of a damaged file could
+    end before another.
+    """
+    declared, read = file.metadata.num_rows, 0
+    for batch in file.iter_batches(rows, columns=list(columns), use_threads=False):
+        read += batch.num_rows
+        yield batch
+    if read != declared:
+        raise SoftkinError(f"{name} is damaged: it declares {declared:,} rows, but {read:,} could be read.")
+
+
+def class_names_in(metadata: dict[bytes, bytes] | None) -> dict[str, list[str]]:
+    """The class names of each column, from the metadata of a Hugging Face data set; what is damaged is left out."""
+    try:
+        about = files.parse_json((metadata or {})[b"huggingface"], "the schema", "JSON")["info"]["features"]
+        known = {column: feature.get("names") for column, feature in about.items() if isinstance(feature, dict)}
+    except (SoftkinError, KeyError, TypeError, AttributeError):
+        return {}
+    return {
+        column: names
+        for column, names in known.items()
+        if isinstance(names, list) and all(isinstance(name, str) for name in names)
+    }

@@ -1,15 +1,22 @@
-"""Numpy arrays in .npy and .npz files: never unpickled, with sizes checked before anything is unpacked."""
+"""Numpy arrays in .npy and .npz files: never unpickled, with sizes checked before anything is unpacked.
+
+``read`` takes one array of such a file, or of a .safetensors file.
+"""
 
 import math
 import os
 import zipfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from softkin import SoftkinError
-from softkin._io import files
+from softkin._io import bundles, files
 
 ENTRIES = 1000  # maximum number of arrays in an archive; softkin's have a handful
 TEXT_SHARE = 16  # divisor of the byte limit for texts: 128 MiB
@@ -116,3 +123,55 @@ def size_of(file: IO[bytes]) -> int:
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     return size
+
+
+SUFFIXES = (".npy", ".npz", ".safetensors")
+
+
+def read(path: str | Path, what: str, names: tuple[str, ...], fits: Callable[[tuple[int, ...]], bool]) -> Tensor:
+    """The array of one of these names, or the only one of a fitting shape.
+
+    Args:
+        path: The file.
+        what: What it should hold, for messages: "features (N, d)".
+        names: Names that the array may have.
+        fits: Whether a shape is right.
+
+    Raises:
+        SoftkinError: No array fits, several do, or the file is damaged.
+    """
+    path = Path(path)
+    files.require_regular(path)
+    suffix = path.suffix.lower()
+    if suffix == ".safetensors":
+        bundle = bundles.Bundle(path, what)
+        return bundle.whole(_chosen(bundle.shapes, path, what, names, fits))
+    if suffix not in SUFFIXES:
+        raise SoftkinError(f"{path} has no known format for {what}; those are .npy, .npz and .safetensors.")
+    with files.open_file(path) as stream:
+        if suffix == ".npz":
+            archive = Archive(stream, str(path))
+            shapes = {key: tuple(archive.array(key).shape) for key in archive.keys}
+            array = archive.array(_chosen(shapes, path, what, names, fits)).all()
+        else:
+            whole = ArrayStream(stream, size_of(stream), str(path))
+            _chosen({path.stem: tuple(whole.shape)}, path, what, names, fits)
+            array = whole.all()
+    if array.dtype.kind not in "biuf":
+        raise SoftkinError(f"{path} must hold numbers as {what}, got {array.dtype}.")
+    return torch.from_numpy(np.array(array))
+
+
+def _chosen(
+    shapes: dict[str, tuple[int, ...]],
+    path: Path,
+    what: str,
+    names: tuple[str, ...],
+    fits: Callable[[tuple[int, ...]], bool],
+) -> str:
+    called = [key for key in names if key in shapes][:1]
+    fitting = [key for key in called or shapes if fits(shapes[key])]
+    if len(fitting) != 1:
+        there = ", ".join(f"`{key}` {shape}" for key, shape in shapes.items()) or "nothing"
+        raise SoftkinError(f"{path} must hold {what}, one array called {' or '.join(names)}, and holds {there}.")
+    return fitting[0]

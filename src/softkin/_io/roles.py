@@ -14,7 +14,7 @@ from softkin._core.names import did_you_mean
 ScoreKind: TypeAlias = Literal["logits", "probs"]
 Role: TypeAlias = Literal[
     "index", "id", "label", "text", "image", "prediction", "outcome", "score", "weight", "group", "time", "part",
-    "parent", "child", "superclass", "answers", "confidence", "votes",
+    "measure", "parent", "child", "superclass", "answers", "confidence", "votes",
 ]  # fmt: skip
 
 NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
@@ -35,7 +35,10 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
         "prediction", "predictions", "pred", "preds", "predicted", "predicted_label", "pred_label", "predicted_class",
         "pred_class", "y_pred", "y_hat", "yhat", "argmax", "guess", "guessed", "top1", "winner",
     ),
-    "outcome": ("correct", "is_correct", "outcome", "right", "hit", "was_correct", "is_right", "grade"),
+    "outcome": (
+        "correct", "is_correct", "outcome", "right", "hit", "was_correct", "is_right", "grade", "tp", "is_tp",
+        "true_positive", "exact_match", "resolved", "resolution", "happened", "occurred",
+    ),
     "score": (
         "score", "scores", "y_score", "y_scores", "y_prob", "y_proba", "y_probs", "y_pred_proba", "y_pred_prob",
         "pred_prob", "pred_proba", "predicted_probability", "p", "confidence", "max_prob", "max_probability",
@@ -44,6 +47,10 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "weight": ("weight", "weights", "sample_weight", "sample_weights"),
     "group": ("group", "groups", "site", "sex", "gender", "device", "model", "annotator"),
     "time": ("time", "date", "datetime", "timestamp", "day", "month", "year"),
+    "measure": (
+        "loss", "nll", "cross_entropy", "entropy", "margin", "uncertainty", "variance", "energy", "perplexity", "lat",
+        "latitude", "lon", "lng", "long", "longitude", "age",
+    ),
     "part": ("split", "fold", "part", "subset", "partition"),
     "parent": ("parent",),
     "child": ("child",),
@@ -61,6 +68,7 @@ WEAK_WORDS: dict[str, ScoreKind | None] = {
     "p": "probs", "softmax": "probs", "%": None, "pct": None, "percent": None, "score": None,
     "scores": None, "output": None, "conf": None, "confidence": None,
     "pred": None, "preds": None, "prediction": None, "class": None, "z": None,
+    "logprob": "logits", "logprobs": "logits", "log_prob": "logits", "log_probs": "logits", "logp": "logits",
 }  # fmt: skip
 """Words of class columns that several columns must share to count"""
 TRUE_WORDS = frozenset(("actual", "confirmed", "final", "gold", "label", "observed", "real", "reference", "target",
@@ -162,10 +170,13 @@ def listed(role: Role, most: int = 12) -> str:
 
 
 def kind_in_words(text: str) -> ScoreKind | None:
-    """The kind of scores that a file's or column's name states by one of the words ``logits``, ``probs`` and so on."""
+    """The kind of scores that a file's or column's name states by one of the words ``logits``, ``probs`` and so on.
+
+    ``log_probs`` may be their logarithms, or a log of them, which only the numbers can tell.
+    """
     words = set(re.split(r"[^a-z]+", text.lower()))
     said: list[ScoreKind] = [kind for kind, names in KINDS.items() if words & set(names)]
-    return said[0] if len(said) == 1 else None
+    return said[0] if len(said) == 1 and not (said == ["probs"] and "log" in words) else None
 
 
 def class_of(column: str) -> tuple[str, str] | None:

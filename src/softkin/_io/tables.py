@@ -135,7 +135,7 @@ class Format:
 
 
 FORMATS: Registry[Format] = Registry("format of tables")
-FORMATS.add("parquet", Format((".parquet", ".pq"), "softkin._io.parquet:open_parquet", b"PAR1"))
+FORMATS.add("parquet", Format((".parquet", ".pq"), "softkin._io.arrow:open_parquet", b"PAR1"))
 FORMATS.add("csv", Format((".csv",), "softkin._io.separated:open_csv"))
 FORMATS.add("tsv", Format((".tsv", ".tab"), "softkin._io.separated:open_tsv"))
 FORMATS.add("jsonl", Format((".jsonl", ".ndjson"), "softkin._io.objects:open_jsonl"))

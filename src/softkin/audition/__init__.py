@@ -21,15 +21,17 @@ import numpy as np
 from softkin import similarity
 from softkin._core import checks, randomness
 from softkin._core.checks import Array
-from softkin.audition.fits import LARGEST_WEIGHT, Floats, Problem
 from softkin.audition.judging import (
+    LARGEST_WEIGHT,
     MIXTURE,
     TOP,
     Agreement,
     Audition,
     Candidate,
     Confusions,
+    Floats,
     Judged,
+    Problem,
     confusions_of_counts,
     confusions_of_labels,
     confusions_of_outputs,

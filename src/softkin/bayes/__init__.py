@@ -11,8 +11,7 @@ the predictions measures how much the members disagree about a sample. The train
 "laplace", "ensemble" and "distance" of ``softkin train`` and ``softkin compare`` use these classes.
 """
 
-from softkin.bayes.dropout import McDropout, mc_dropout
-from softkin.bayes.ensembles import Ensemble, distilled_similarity
+from softkin.bayes.averages import Ensemble, McDropout, distilled_similarity, mc_dropout
 from softkin.bayes.laplace import Laplace
 from softkin.bayes.posterior import Averaged, Companion, Posterior
 from softkin.bayes.prototypes import Prototypes

@@ -23,15 +23,15 @@ from softkin.calibrators.ensemble import EnsembleTemperatureScaling
 from softkin.calibrators.linear import DirichletCalibration, MatrixScaling, VectorScaling, fold_into_linear
 from softkin.calibrators.structured import KinMatrixScaling, StructuredMatrixScaling, StructuredVectorScaling
 from softkin.calibrators.one_vs_rest import BetaCalibration, PlattScaling
-from softkin.calibrators.isotonic import IsotonicCalibration
+from softkin.calibrators.one_vs_rest import IsotonicCalibration
 from softkin.calibrators.histogram import BayesianBinning, HistogramBinning
-from softkin.calibrators.mutual_information import MutualInformationBinning
-from softkin.calibrators.spline import SplineCalibration
+from softkin.calibrators.histogram import MutualInformationBinning
+from softkin.calibrators.one_vs_rest import SplineCalibration
 # isort: on
 
-from softkin.calibrators.certificate import Certificate, HeldOut, Solution
+from softkin.calibrators.fitted import Certificate, HeldOut, Solution
 from softkin.calibrators.kin_head import KinHead
-from softkin.calibrators.per_label import PerLabel
+from softkin.calibrators.one_vs_rest import PerLabel
 from softkin.calibrators.selection import BestFit, Candidate, affordable, default_candidates, fit_best
 from softkin.calibrators.zeros import Floor, floor_of
 

@@ -21,8 +21,7 @@ from softkin._core.checks import Array
 from softkin._core.named_labels import numbered
 from softkin._core.names import Registry
 from softkin.calibrators import zeros
-from softkin.calibrators.certificate import Certificate, HeldOut, Solution
-from softkin.calibrators.fitted import Fitted, Formula, is_tracing
+from softkin.calibrators.fitted import Certificate, Fitted, Formula, HeldOut, Solution, is_tracing
 from softkin.calibrators.held_out import as_logits, cross_fit, labelled_logits, rows_of, two_columns
 
 REGISTRY: "Registry[type[Calibrator]]" = Registry("calibrator")

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin.calibrators.calibrator import Parametric
-from softkin.calibrators.certificate import Solution
+from softkin.calibrators.fitted import Solution
 from softkin.calibrators.temperature import BLOCK, Objective, below_top, best_temperature, row_dots, weighted_sum
 from softkin.calibrators.zeros import TINY
 

@@ -26,8 +26,7 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin._core.named_labels import numbered
 from softkin.calibrators.calibrator import Calibrator, in_kind
-from softkin.calibrators.certificate import Certificate, HeldOut, Solution
-from softkin.calibrators.fitted import Formula
+from softkin.calibrators.fitted import Certificate, Formula, HeldOut, Solution
 from softkin.calibrators.held_out import as_logits, folds_of
 from softkin.calibrators.temperature import TemperatureScaling
 from softkin.similarity import SparseRows

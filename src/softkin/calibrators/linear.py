@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from softkin._core import checks
 from softkin.calibrators.calibrator import Calibrator, Parametric, Ridged
-from softkin.calibrators.certificate import Solution
+from softkin.calibrators.fitted import Solution
 from softkin.calibrators.held_out import folds_of
 from softkin.calibrators.newton import Affine, Diagonal, Minimum, minimise
 from softkin.calibrators.temperature import mean_loss, starting_factor

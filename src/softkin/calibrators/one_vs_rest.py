@@ -1,13 +1,21 @@
-r"""One-vs-rest calibrators: each class's score mapped by itself, then the row made to sum to 1.
+"""One-vs-rest calibrators: each class's score mapped by itself, then the row made to sum to 1.
 
 This file has what maps of single scores share: when two scores count as equal, interpolation between knots, the
-normalisation, and the rule for rows without any mass. Platt scaling and beta calibration are below; the counting ones
-are in ``isotonic``, ``histogram`` and ``mutual_information``.
+normalisation, and the rule for rows without any mass. Platt scaling, beta calibration, isotonic regression, the spline
+(of the winning score, by the slope of a smooth cumulative curve) and ``PerLabel`` (several labels per sample, which do
+not exclude each other) are below; those that count in bins are in ``histogram``.
+
+Isotonic regression is the non-decreasing map of least squared error. Labels are 0 and 1, and among the scores of a
+class only its own samples are 1. So the pool-adjacent-violators pass needs no loop over samples: between two of a
+class's own samples there are only zeros, and each own sample is pooled at once with the zeros that follow it. There
+remains one segment to merge for each own sample, n over all classes.
 """
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -15,8 +23,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from softkin.calibrators.calibrator import Calibrator, Ridged
-from softkin.calibrators.certificate import Solution
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin.calibrators.calibrator import REGISTRY, Calibrator, Ridged
+from softkin.calibrators.fitted import Solution
 from softkin.calibrators.temperature import starting_factor
 
 TOLERANCE = 1e-8
@@ -321,3 +331,332 @@ class BetaCalibration(Ridged, name="beta", candidates=({},)):
         w, c = parameters
         log_p, log_rest = log_odds_parts(z)
         return normalised(torch.sigmoid(w[:, 0] * log_p - w[:, 1] * log_rest + c), z)
+
+
+def steps(ordered: Floats, own: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """The isotonic fit of 0/1 labels: for each step its first and last score, its level, and its number of scores.
+
+    Args:
+        ordered: (N,) all scores, ascending.
+        own: The scores of the samples whose label is 1, ascending; each is among ``ordered``.
+    """
+    values, hits = np.unique(own, return_counts=True)
+    starts = np.searchsorted(ordered, values, side="left")
+    if not len(starts) or starts[0] > 0:  # the zeros before the first own sample
+        starts, hits = np.concatenate([[0], starts]), np.concatenate([[0], hits])
+    sizes = np.diff(np.append(starts, len(ordered)))
+    kept: list[tuple[int, int]] = []  # (hits, size) of the steps so far
+    places: list[int] = []
+    for place, hit, size in zip(starts.tolist(), hits.tolist(), sizes.tolist(), strict=True):
+        while kept and kept[-1][0] * size >= hit * kept[-1][1]:  # not below the next: merge them
+            before_hit, before_size = kept.pop()
+            hit, size, place = hit + before_hit, size + before_size, places.pop()
+        kept.append((hit, size))
+        places.append(place)
+    first = np.array(places)
+    hit_array, size_array = np.array(kept, dtype=np.float64).T
+    last = np.append(first[1:], len(ordered)) - 1
+    return ordered[first], ordered[last], hit_array / size_array, size_array
+
+
+def weighted_steps(scores: Floats, hits: Floats, weights: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """``steps`` of (N,) scores in any order, with (N,) hits from 0 to 1 and weights; those of weight 0 are left out."""
+    scores, hits, weights = (part[weights > 0] for part in (scores, hits, weights))
+    values, which = np.unique(scores, return_inverse=True)
+    sizes, sums = np.bincount(which, weights), np.bincount(which, weights * hits)
+    kept: list[tuple[float, float]] = []
+    places: list[int] = []
+    for place, (hit, size) in enumerate(zip(sums.tolist(), sizes.tolist(), strict=True)):
+        start = place
+        while kept and kept[-1][0] * size >= hit * kept[-1][1]:
+            before_hit, before_size = kept.pop()
+            hit, size, start = hit + before_hit, size + before_size, places.pop()
+        kept.append((hit, size))
+        places.append(start)
+    first = np.array(places)
+    hit_array, size_array = np.array(kept, dtype=np.float64).T
+    return values[first], values[np.append(first[1:], len(values)) - 1], hit_array / size_array, size_array
+
+
+class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "pooled"},), quick=True):
+    r"""Isotonic regression of the labels on the scores, with one map for each class or one for all.
+
+    A map is constant on each step of the fit, linear between the last score of a step and the first of the next, and
+    constant beyond the ends, as scikit-learn's. Rows are normalised.
+
+    Args:
+        classes: "separate": one-vs-rest, a map for each class. "pooled": one map for the scores of all classes, the
+            multi-class form of Mix-n-Match; where several classes of a row share a step, the raw score decides
+            between them, so that the winning class hardly ever changes.
+
+    Attributes:
+        knots_: (M,) scores, concatenated over the maps.
+        levels_: (M,) their values.
+        offsets_: The index at which each map begins, and M.
+
+    References:
+        Zadrozny and Elkan, Transforming Classifier Scores into Accurate Multiclass Probability Estimates, 2002.
+        Zhang et al., Mix-n-Match, 2020, arXiv:2003.07329, Sec. 3.2.
+    """
+
+    kept = ("knots_", "levels_", "offsets_")
+    takes_weights = True
+    knots_: Tensor
+    levels_: Tensor
+    offsets_: Tensor
+
+    def __init__(self, *, classes: Literal["separate", "pooled"] = "separate") -> None:
+        self.classes = classes
+        self.check_options()
+
+    def check_options(self) -> None:
+        checks.option(self.classes, "classes", ("separate", "pooled"))
+
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
+        p, labels = comparable(torch.softmax(z, dim=1)).numpy(), y.numpy()
+        n, k = p.shape
+        if weights is not None:
+            return self._keep([weighted_steps(*parts) for parts in self._weighted_maps(p, labels, weights.numpy())])
+        mine = p[np.arange(n), labels]
+        if self.classes == "pooled":
+            maps = [(np.sort(p, axis=None), np.sort(mine))]
+        else:
+            ordered = np.sort(np.ascontiguousarray(p.T), axis=1)
+            order = np.lexsort((mine, labels))
+            bounds = np.searchsorted(labels[order], np.arange(k + 1))
+            maps = [(ordered[j], mine[order[bounds[j] : bounds[j + 1]]]) for j in range(k)]
+        return self._keep([steps(scores, own) for scores, own in maps])
+
+    def _weighted_maps(self, p: Floats, labels: NDArray[Any], weights: Floats) -> list[tuple[Floats, Floats, Floats]]:
+        """Scores, hits and weights of each map."""
+        n, k = p.shape
+        hits = np.zeros_like(p)
+        hits[np.arange(n), labels] = 1
+        if self.classes == "pooled":
+            return [(p.reshape(-1), hits.reshape(-1), weights.repeat(k))]
+        return [(p[:, j], hits[:, j], weights) for j in range(k)]
+
+    def _keep(self, fits: list[tuple[Floats, Floats, Floats, Floats]]) -> Solution:
+        """Keep the knots of each map."""
+        knots, levels, offsets = [], [], [0]
+        for first, last, level, _ in fits:
+            x, v = np.stack([first, last], axis=1).reshape(-1), np.repeat(level, 2)
+            keep = np.append(True, np.diff(x) > 0)  # a step of one score needs one knot
+            knots.append(x[keep])
+            levels.append(v[keep])
+            offsets.append(offsets[-1] + int(keep.sum()))
+        self.knots_ = torch.from_numpy(np.concatenate(knots))
+        self.levels_ = torch.from_numpy(np.concatenate(levels))
+        self.offsets_ = torch.tensor(offsets)
+        return Solution()
+
+    def scores(self, z: Tensor) -> Tensor:
+        p = comparable(torch.softmax(z, dim=1))
+        knots, levels, offsets = self.knots_.numpy(), self.levels_.numpy(), self.offsets_.tolist()
+        if len(offsets) == 2:
+            shared = torch.from_numpy(interpolated(p.numpy(), knots, levels))
+            return shared + TIE_BREAK * p
+        columns = np.ascontiguousarray(p.T.numpy())
+        mapped = np.empty_like(columns)
+        for j, (a, b) in enumerate(pairwise(offsets)):
+            mapped[j] = interpolated(columns[j], knots[a:b], levels[a:b])
+        return torch.from_numpy(mapped).T.contiguous()
+
+    def summary(self) -> str:
+        return f"{len(self.knots_):,} knots in {len(self.offsets_) - 1} maps"
+
+
+def natural_basis(t: Floats, knots: Floats) -> tuple[Floats, Floats]:
+    """Values and first derivatives at ``t`` of the natural cubic splines that are 1 at one knot and 0 at the others."""
+    m, h = len(knots), np.diff(knots)
+    # Second derivatives at the knots are linear in the values: A s = B v, 0 at both ends.
+    a, b = np.eye(m), np.zeros((m, m))
+    for i in range(1, m - 1):
+        a[i, i - 1 : i + 2] = h[i - 1] / 6, (h[i - 1] + h[i]) / 3, h[i] / 6
+        b[i, i - 1 : i + 2] = 1 / h[i - 1], -1 / h[i - 1] - 1 / h[i], 1 / h[i]
+    second = np.linalg.solve(a, b)
+    piece = np.clip(np.searchsorted(knots, t, side="right") - 1, 0, m - 2)
+    left, width = knots[piece], h[piece]
+    u = ((t - left) / width)[:, None]
+    eye = np.eye(m)
+    low, high, s_low, s_high = eye[piece], eye[piece + 1], second[piece], second[piece + 1]
+    w = width[:, None]
+    values = (1 - u) * low + u * high + w**2 / 6 * (((1 - u) ** 3 - (1 - u)) * s_low + (u**3 - u) * s_high)
+    slopes = (high - low) / w + w / 6 * ((1 - 3 * (1 - u) ** 2) * s_low + (3 * u**2 - 1) * s_high)
+    return values, slopes
+
+
+class SplineCalibration(Calibrator, name="spline"):
+    r"""Spline calibration: the winning score mapped by a spline, the other classes scaled to what remains.
+
+    Only the winning score is calibrated, and the winning class stays the same. Where the calibrated score is below what
+    another class would get of the rest, the rest is levelled just enough; the winning score is never below 1/K.
+
+    The samples in the order of their winning score, t the share of samples up to a score: the cumulative difference
+    between hits and scores, (1/n) Σ_{j ≤ i} (hit_j − s_j), is fitted by least squares with a natural cubic spline over
+    t. The slope is the correction: the calibrated score is s plus the slope at its t, linear between the fitting
+    scores, kept half a sample away from 0 and 1 (1/2n), as n samples cannot say that something is impossible. Equal
+    scores get the mean over their t. With weights t is the share of their sum.
+
+    Fitted on one score for each sample, of a binary model or of pairs, it maps that score, which may become anything.
+
+    Args:
+        n_knots: The number of knots, evenly over t. The paper uses 6.
+
+    Attributes:
+        scores_: (M,) distinct winning scores of the fitting samples.
+        values_: (M,) their calibrated values.
+
+    References:
+        Gupta et al., Calibration of Neural Networks using Splines, 2021, arXiv:2006.12800, Sec. 4.
+    """
+
+    kept = ("scores_", "values_", "single_")
+    takes_weights = True
+    scores_: Tensor
+    values_: Tensor
+
+    def __init__(self, *, n_knots: int = 6) -> None:
+        self.n_knots = n_knots
+        self.check_options()
+
+    def check_options(self) -> None:
+        checks.count(self.n_knots, "n_knots", least=3)
+
+    def fit_rows(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> Solution:
+        score, hits = self._scored(z, y)
+        order = score.argsort(stable=True)
+        order = order if weights is None else order[weights[order] > 0]
+        s, hit = score[order].numpy(), hits[order].double().numpy()
+        n = len(s)
+        w = np.ones(n) if weights is None else weights[order].numpy()
+        distinct, which = np.unique(s, return_inverse=True)
+        counts = np.bincount(which, w)
+        # Equal scores share their hits, so that the order of the samples does not matter.
+        gap = w * ((np.bincount(which, w * hit) / counts)[which] - s)
+        t = np.cumsum(w) / w.sum()
+        knots = np.linspace(0, 1, min(self.n_knots, max(3, n)))
+        values, slopes = natural_basis(np.concatenate([[0.0], t]), knots)
+        curve = np.concatenate([[0.0], np.cumsum(gap) / w.sum()])
+        root = np.sqrt(np.concatenate([[1.0], w]))
+        at_knots = np.linalg.lstsq(root[:, None] * values, root * curve, rcond=None)[0]
+        calibrated = np.bincount(which, w * (s + slopes[1:] @ at_knots)) / counts
+        self.scores_ = torch.from_numpy(distinct)
+        half = 0.5 / n
+        self.values_ = torch.from_numpy(np.clip(calibrated, half, 1 - half))
+        return Solution()
+
+    def _scored(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """(N,) the score that is mapped, and whether it hits."""
+        p = comparable(torch.softmax(z, dim=1))
+        if self.single_:
+            return p[:, 1].contiguous(), y == 1
+        score, winner = p.max(dim=1)
+        return score, winner == y
+
+    def restore(self, attributes: Mapping[str, Any]) -> None:
+        super().restore({"single_": False, **attributes})
+
+    def answer(self, z: Tensor) -> Tensor:
+        if self.single_:
+            own = comparable(torch.softmax(z, dim=1)[:, 1].contiguous())
+            one = torch.from_numpy(interpolated(own.numpy(), self.scores_.numpy(), self.values_.numpy()))
+            return torch.stack([1 - one, one], dim=1)
+        top = z.argmax(dim=1, keepdim=True)
+        score = comparable(torch.softmax(z, dim=1).gather(1, top))
+        new = torch.from_numpy(interpolated(score.numpy(), self.scores_.numpy(), self.values_.numpy()))
+        others = z.shape[1] - 1
+        most = 1 - TIE_BREAK  # no other class gets more than this share of the winner's score
+        new = new.clamp(min=1 / (1 + most * others))
+        # The others' shares of the rest, from the logits: a winner of 1 − 1e-20 leaves no rest to divide by.
+        share = torch.softmax(z.scatter(1, top, float("-inf")), dim=1)
+        largest, allowed = share.amax(dim=1, keepdim=True), most * new / (1 - new)
+        level = ((largest - allowed) / (largest - 1 / others).clamp(min=1e-300)).clamp(0, 1)
+        share = share + level * (1 / others - share)
+        return (share * (1 - new)).scatter(1, top, new)
+
+    def summary(self) -> str:
+        return f"{self.n_knots} knots"
+
+
+class PerLabel:
+    """One calibrator of a single score for each label.
+
+    Args:
+        method: An unfitted calibrator, or its name: "platt", "beta", "isotonic", "temperature" …
+
+    Attributes:
+        calibrators_: The fitted calibrator of each label.
+        label_names_: The names of the labels, or None.
+
+    Example:
+        >>> logits = torch.tensor([[2.0, -1.0], [0.5, 1.0], [-1.0, 2.0], [1.0, -2.0]]).repeat(25, 1)
+        >>> labels = torch.tensor([[1, 0], [0, 1], [0, 1], [1, 1]]).repeat(25, 1)
+        >>> PerLabel("temperature").fit(logits, labels).predict_proba(logits[:1])
+        tensor([[0.9709, 0.3966]])
+    """
+
+    calibrators_: list[Calibrator]
+    label_names_: list[str] | None
+
+    def __init__(self, method: Calibrator | str = "platt") -> None:
+        if isinstance(method, str):
+            method = REGISTRY[REGISTRY.canonical(method, "method")]()
+        elif not isinstance(method, Calibrator):
+            raise TypeError(f"`method` must be a calibrator or its name, got {type(method).__name__}.")
+        self.method = method
+
+    def fit(
+        self,
+        logits: Array,
+        labels: Array,
+        *,
+        from_probabilities: bool = False,
+        sample_weight: Array | None = None,
+        label_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Fit on held-out samples.
+
+        Args:
+            logits: (N, L) logits of sigmoids, or probabilities with ``from_probabilities=True``.
+            labels: (N, L) zeros and ones. Each label must have both.
+            from_probabilities: Whether ``logits`` are probabilities.
+            sample_weight: (N,) weights of the samples, for calibrators that take weights.
+            label_names: The names of the labels.
+        """
+        z, y = checks.as_tensor(logits, "logits"), checks.as_tensor(labels, "labels")
+        if z.ndim != 2 or z.shape != y.shape:
+            raise ValueError(
+                f"`logits` and `labels` must both have shape (N, L), got {tuple(z.shape)} and {tuple(y.shape)}."
+            )
+        if not bool(((y == 0) | (y == 1)).all()):
+            raise ValueError("`labels` must be zeros and ones, one for each label.")
+        names = None if label_names is None else checks.class_names(label_names, num_classes=z.shape[1])
+        constant = (y == y[:1]).all(dim=0).nonzero()[:, 0].tolist()
+        if constant:
+            place = constant[0]
+            called = f"label {place}" if names is None else repr(names[place])
+            raise ValueError(f"`labels` must have zeros and ones for each label, but {called} has only one of them.")
+        options: dict[str, Any] = {"from_probabilities": from_probabilities, "sample_weight": sample_weight}
+        self.calibrators_ = [
+            self.method.unfitted().fit(z[:, place].contiguous(), y[:, place].to(torch.int64), **options)
+            for place in range(z.shape[1])
+        ]
+        self.label_names_ = names
+        return self
+
+    def predict_proba(self, logits: Array, *, from_probabilities: bool = False) -> Any:
+        """Calibrated probabilities (N, L): numpy for numpy, torch for torch."""
+        if not hasattr(self, "calibrators_"):
+            raise ValueError("this PerLabel is not fitted yet: call fit(logits, labels) first.")
+        z = checks.as_tensor(logits, "logits")
+        if z.ndim != 2 or z.shape[1] != len(self.calibrators_):
+            raise ValueError(f"`logits` must have shape (N, {len(self.calibrators_)}), got {tuple(z.shape)}.")
+        columns: list[Tensor] = [
+            own.predict_proba(z[:, place].contiguous(), from_probabilities=from_probabilities)
+            for place, own in enumerate(self.calibrators_)
+        ]
+        return checks.like(torch.stack(columns, dim=1).cpu(), logits)
+
+    def __repr__(self) -> str:
+        return f"PerLabel({self.method!r})"

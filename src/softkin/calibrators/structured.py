@@ -25,7 +25,7 @@ from torch import Tensor
 from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.calibrators.calibrator import Parametric
-from softkin.calibrators.certificate import Solution
+from softkin.calibrators.fitted import Solution
 from softkin.calibrators.held_out import folds_of
 from softkin.calibrators.linear import SEARCH_TOLERANCE
 from softkin.calibrators.newton import COUPLED_UP_TO, Affine, Coupled, HeldDiagonal, Minimum, Problem, minimise

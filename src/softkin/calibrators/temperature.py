@@ -18,7 +18,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin.calibrators.calibrator import Parametric
-from softkin.calibrators.certificate import Solution
+from softkin.calibrators.fitted import Solution
 
 Objective = Literal["nll", "mse"]
 

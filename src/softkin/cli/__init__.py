@@ -24,8 +24,8 @@ from softkin.cli import (
     evaluate,
     monitor,
     paper,
-    repeats,
     report,
+    running,
     similarity,
     status,
     train,
@@ -135,10 +135,10 @@ def _run(arguments: argparse.Namespace, interrupts: Sequence[int], options: Set[
             warnings.showwarning = show_warning
             warnings.filterwarnings("ignore", ".*joblib will operate in serial mode")  # where there is no /dev/shm
             command.check(arguments)
-            request = repeats.refuse_another(arguments)
+            request = running.refuse_another(arguments)
             code = 1
             code = command.run(arguments) or 0
-            repeats.remember(request)
+            running.remember(request)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has gone, as in `softkin … | head`
         _silence()

@@ -301,7 +301,7 @@ def _summary(calibrator: "Calibrator") -> str:
 def _head(arguments: argparse.Namespace, held_out: "Predictions") -> "tuple[Calibrator, dict[str, Any]]":
     """The unfitted head, and what its fit takes besides scores and labels."""
     from softkin import calibrators, distances, similarity
-    from softkin._io import array_files
+    from softkin._io import numpy_files
     from softkin.distances.sources import ClassNames
 
     kin = None
@@ -314,21 +314,21 @@ def _head(arguments: argparse.Namespace, held_out: "Predictions") -> "tuple[Cali
     beside = {"features": _features(arguments.features)}
     if arguments.train is not None:
         beside["train_features"] = _features(arguments.train)
-        beside["train_labels"] = array_files.read(arguments.train, "labels (N,)", ("labels",), lambda s: len(s) == 1)
+        beside["train_labels"] = numpy_files.read(arguments.train, "labels (N,)", ("labels",), lambda s: len(s) == 1)
     return calibrators.KinHead(kin), beside
 
 
 def _features(path: Path) -> "Tensor":
-    from softkin._io import array_files
+    from softkin._io import numpy_files
 
-    return array_files.read(path, "features (N, d)", ("features",), lambda shape: len(shape) >= 2)
+    return numpy_files.read(path, "features (N, d)", ("features",), lambda shape: len(shape) >= 2)
 
 
 def _apply(arguments: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from softkin import calibrators, metrics
-    from softkin.evaluation import calibrations, leaks
+    from softkin.evaluation import calibrations, doubts
 
     calibrator = calibrators.load(arguments.folder)
     raw = read(arguments.file, arguments)
@@ -341,17 +341,17 @@ def _apply(arguments: argparse.Namespace) -> None:
     after = raw.calibrated(calibrator)
     name = calibrator.in_words()
     common = calibrations.common_rows(calibrator, raw)
-    notice = leaks.notice(common, n, f"{name} calibrator", str(raw.name))
+    notice = doubts.notice(common, n, f"{name} calibrator", str(raw.name))
     if notice:
         warnings.warn(notice, stacklevel=2)
-    after.save(arguments.output, notes=leaks.note(common, n, f"{name} calibrator"), force=arguments.force)
+    after.save(arguments.output, notes=doubts.note(common, n, f"{name} calibrator"), force=arguments.force)
     result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": n, "file": str(arguments.output)}
     if raw.labels is not None:
         for key, p in (("before", raw.probabilities), ("after", after.probabilities)):
             of, labels, weights = raw.arrays(p)
             found = {name: getattr(metrics, name) for name in ("nll", "ece_hist")}
             result[key] = {name: metric(of, labels, sample_weight=weights) for name, metric in found.items()}
-    matched = leaks.reordered(calibrator, raw)
+    matched = doubts.reordered(calibrator, raw)
     if arguments.json:
         print(json_text(result | {"warnings": [notice] if notice else [], "reordered": matched is not None}))
         return

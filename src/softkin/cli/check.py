@@ -19,7 +19,10 @@ A limit is METRIC=NUMBER: ece_hist=5% and ece_hist=0.05 are the same. Metrics ar
 names in JSON, such as accuracy, nll, brier, ece_hist (or ece), signed_gap (or gap) and aurc. The gap between confidence
 and accuracy is signed: --max gap=3% limits it in both directions."""
 EXAMPLE = "softkin check examples/digits-test.npz --max ece=10% --max gap=8% --min accuracy=80%"
-MORE_EXAMPLES = ("softkin check examples/churn.csv --max ece=10%",)
+MORE_EXAMPLES = (
+    "softkin check examples/churn.csv --max ece=10%",
+    "softkin check pairs.csv --group model --max gap=5%",
+)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -36,8 +39,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--min", action="append", default=[], metavar="METRIC=NUMBER", help="the least that it may be; may be repeated"
     )
     command.add_argument(
-        "--multi-label", action="store_true", help="labels are (N, L) zeros and ones of an .npz file, as for evaluate"
+        "--group",
+        metavar="NAME",
+        help="column of groups of rows: every limit must also hold in each, with intervals that hold together",
     )
+    command.add_argument("--multi-label", action="store_true", help="labels are (N, L) zeros and ones, as for evaluate")
     command.add_argument(
         "--ignore-index", type=int, metavar="N", help="label of pixels to leave out, of an .npz with (N, K, …) scores"
     )
@@ -66,6 +72,8 @@ def check(arguments: argparse.Namespace) -> None:
     within(arguments.seed, "--seed", 0, MOST_SEED)
     if arguments.junit is not None and arguments.output is not None and arguments.junit == arguments.output:
         raise ValueError("--junit and --output must be two files.")
+    if arguments.multi_label and arguments.group is not None:
+        raise ValueError("--group must be left out with --multi-label.")
     check_report(arguments)
     files.guard(arguments.output, arguments.junit, force=arguments.force)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io.escape import terminal
-from softkin.cli import choices, declaring, listing, measuring, running
+from softkin.cli import choices, listing, measuring, running
+from softkin.cli.arguments import declare, given, names
 from softkin.cli.printing import json_text, rows_that_fit, say, width
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         choices.networks,
     )
     choices.choose(
-        what.add_argument("--methods", type=declaring.names),
+        what.add_argument("--methods", type=names),
         "methods to compare, separated by commas, such as one-hot,we,we+ts; +ts and other calibrators may follow any "
         "method; --list-methods describes them all (default: see above)",
         choices.study_methods,
@@ -97,7 +98,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     what.add_argument(
         "--tune",
-        type=declaring.names,
+        type=names,
         metavar="FIELDS",
         help="settings of the recipe to tune in the same way for every trained method, on the first seed: "
         "weight-decay, lr, epochs, or none (default: weight-decay; with --config: none)",
@@ -110,7 +111,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "the best weight decay is near the largest that still trains",
     )
     choices.choose(
-        what.add_argument("--ood", type=declaring.names),
+        what.add_argument("--ood", type=names),
         "out-of-distribution data, separated by commas: uniform, gaussian (noise) or any data set",
         choices.unknown_data,
         separators=",",
@@ -121,7 +122,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     measuring.add_options(labels, code=False, of="for the method {}")
     recipe = command.add_argument_group("training recipe, the same for every method")
     choices.choose(recipe.add_argument("--recipe"), "training recipe: one of {} (default: small)", choices.recipes)
-    declaring.add(recipe, choices.declared(choices.of_recipes), default=" (default: the recipe's)")
+    declare(recipe, choices.declared(choices.of_recipes), default=" (default: the recipe's)")
     how = command.add_argument_group("how it runs")
     how.add_argument(
         "--output",
@@ -154,7 +155,7 @@ def _add_values(command: argparse._ArgumentGroup) -> None:
     for option in choices.declared(choices.of_methods):
         about = option.about + usual.get(option.name, "")
         kind: Any = "int" if option.name == "top_m" else option.kind
-        declaring.add(command, [replace(option, about=about, kind=kind)], lists=True)
+        declare(command, [replace(option, about=about, kind=kind)], lists=True)
 
 
 DEFAULTS: dict[str, Any] = {"data": "cifar100-features", "tune": ["weight-decay"]}
@@ -168,27 +169,27 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
     from softkin._io import files
     from softkin.lab.study.spec import OWN_FIELDS, StudySpec, read_toml, trusted
 
-    given = {name: getattr(arguments, name) for name in (*FIELDS, *OWN_FIELDS, *CHOICES)}
+    typed = {name: getattr(arguments, name) for name in (*FIELDS, *OWN_FIELDS, *CHOICES)}
     values: dict[str, Any] = {}
     if arguments.config is not None:
         values = read_toml(arguments.config)
         if arguments.model is None:
             values = trusted(values, arguments.config, arguments.trust_model)
         with files.named(arguments.config):  # errors in values that no option replaces name the file
-            StudySpec.from_dict({key: value for key, value in values.items() if given.get(key) is None})
+            StudySpec.from_dict({key: value for key, value in values.items() if typed.get(key) is None})
     usual = {} if arguments.config is not None else DEFAULTS  # a file says everything
-    values = usual | values | {name: value for name, value in given.items() if value is not None}
+    values = usual | values | {name: value for name, value in typed.items() if value is not None}
     recipe = dict(values.get("recipe", {}))
     if arguments.recipe is not None:
         recipe = {"name": arguments.recipe}
-    recipe |= declaring.given(arguments, choices.declared(choices.of_recipes))
+    recipe |= given(arguments, choices.declared(choices.of_recipes))
     if recipe:
         values["recipe"] = recipe
-    if typed := measuring.chosen(arguments):
-        values["sources"] = {**values.get("sources", {}), **typed}
+    if sources := measuring.chosen(arguments):
+        values["sources"] = {**values.get("sources", {}), **sources}
     others = [option for option in choices.declared(choices.of_methods) if option.name not in OWN_FIELDS]
-    if typed := declaring.given(arguments, others):
-        values["parameters"] = {**values.get("parameters", {}), **typed}
+    if parameters := given(arguments, others):
+        values["parameters"] = {**values.get("parameters", {}), **parameters}
     if arguments.alias:
         values["aliases"] = {**values.get("aliases", {}), **running.aliases(arguments)}
     return StudySpec.from_dict(values)

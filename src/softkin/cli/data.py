@@ -115,7 +115,7 @@ def _about(arguments: argparse.Namespace) -> dict[str, Any]:
 
     from softkin.lab import data
     from softkin.lab.data import loading
-    from softkin.lab.data.source import chosen, official
+    from softkin.lab.data.labelled import chosen, official
 
     recognised = loading.recognise(arguments.source)
     try:

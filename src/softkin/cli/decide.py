@@ -219,7 +219,7 @@ def _fit(arguments: argparse.Namespace) -> None:
 
 def _apply(arguments: argparse.Namespace) -> None:
     from softkin import decisions
-    from softkin.evaluation import deciding, leaks
+    from softkin.evaluation import deciding, doubts
 
     rule = decisions.load(arguments.folder)
     read_in = read(arguments.file, arguments)
@@ -239,7 +239,7 @@ def _apply(arguments: argparse.Namespace) -> None:
             **deciding.beside(predictions),
         )
         result |= outcome.to_dict()
-    matched = leaks.reordered(rule, read_in)
+    matched = doubts.reordered(rule, read_in)
     if arguments.json:
         print(json_text(result | {"reordered": matched is not None}))
         return

@@ -253,9 +253,9 @@ def _titles(files: list[str]) -> list[str]:
 
 def _notice(model: "Evaluated") -> None:
     """Warn if the file was calibrated by a calibrator that was fitted on its own rows."""
-    from softkin.evaluation import leaks
+    from softkin.evaluation import doubts
 
-    warning = leaks.warning(model.notes, model.name)
+    warning = doubts.warning(model.notes, model.name)
     for said in model.data.get("warnings", []):
         warnings.warn(f"{model.name}: {said}", stacklevel=2)
     if warning:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io import files, tables
-from softkin.cli import choices, declaring, running
+from softkin.cli import choices, running
+from softkin.cli.arguments import declare, given
 
 if TYPE_CHECKING:
     from softkin._io.matrices import ClassMatrix
@@ -78,7 +79,7 @@ def add_options(command: Any, *, code: bool = True, several: Sequence[str] = (),
         of: How the help says which source an option is for.
     """
     declared = choices.declared(choices.of_sources)
-    declaring.add(command, [option for option in declared if code or not option.runs_code], several=several, of=of)
+    declare(command, [option for option in declared if code or not option.runs_code], several=several, of=of)
 
 
 def add_word_options(command: Any) -> None:
@@ -90,7 +91,7 @@ def add_word_options(command: Any) -> None:
 
 def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of ``add_options`` that the user gave."""
-    return declaring.given(arguments, choices.declared(choices.of_sources))
+    return given(arguments, choices.declared(choices.of_sources))
 
 
 def named_by_options(given: dict[str, Any]) -> str | None:

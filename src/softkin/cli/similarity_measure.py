@@ -177,7 +177,7 @@ def _mixed(read: measuring.SourceRead, mix: list[str]) -> "tuple[ClassMatrix, Cl
 def _baseline(path: Path, matrix: "ClassMatrix") -> dict[str, Any]:
     """What a baseline's predictions imply about smoothing with these similarities."""
     from softkin import SoftkinError, predictions, similarity
-    from softkin.losses import auto_alpha
+    from softkin.losses import soft_labels
     from softkin.metrics.intervals import gap_and_error
 
     outputs = predictions.load(path)
@@ -193,7 +193,7 @@ def _baseline(path: Path, matrix: "ClassMatrix") -> dict[str, Any]:
         "rows": len(y),
         "gap": gap,
         "beta": beta,
-        "words": f"{auto_alpha.what_a_gap_implies(gap, deviation)}; what it confuses asks for β = {beta:.3g}",
+        "words": f"{soft_labels.what_a_gap_implies(gap, deviation)}; what it confuses asks for β = {beta:.3g}",
     }
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softkin._core.names import require
-from softkin.cli import choices, declaring, listing, measuring, running
-from softkin.cli.arguments import in_shell
+from softkin.cli import choices, listing, measuring, running
+from softkin.cli.arguments import declare, given, in_shell
 from softkin.cli.printing import json_text
 from softkin.lab.training import CHECKPOINT_EVERY
 
@@ -61,7 +61,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     recipe = command.add_argument_group("recipe")
     names = "training recipe: one of {} (default: small up to 10,000 training rows, else paper)"
     choices.choose(recipe.add_argument("--recipe"), names, choices.recipes)
-    declaring.add(recipe, choices.declared(choices.of_recipes))
+    declare(recipe, choices.declared(choices.of_recipes))
     _add_run(command.add_argument_group("run"))
 
 
@@ -70,7 +70,7 @@ def _add_labels(labels: argparse._ArgumentGroup) -> None:
     choices.choose(method, "training method, see above (default: one-hot)", choices.training_methods, separators="+")
     auto = "; train itself defaults to auto, adjusted during training by the validation gap, as compare does"
     for option in choices.declared(choices.of_methods):
-        declaring.add(labels, [option], default=auto if option.name == "alpha" else "")
+        declare(labels, [option], default=auto if option.name == "alpha" else "")
     distance = labels.add_argument("--distance")
     words = "class distance: {}, or a file of distances, similarity or a taxonomy (default: words)"
     choices.choose(distance, words, choices.distances, files=True)
@@ -98,7 +98,7 @@ def _session(arguments: argparse.Namespace) -> "Session":
     from softkin.lab.training.methods import parse
     from softkin.lab.training.session import Session
 
-    values = declaring.given(arguments, choices.declared(choices.of_methods))
+    values = given(arguments, choices.declared(choices.of_methods))
     adjusted = any(part.name == "alpha" and part.automatic for part in parse(arguments.method)[0].parameters)
     from_file = arguments.distance is not None and (arguments.distance == "file" or Path(arguments.distance).suffix)
     if adjusted and values.get("alpha") is None and not from_file:  # a file may suggest its own
@@ -108,7 +108,7 @@ def _session(arguments: argparse.Namespace) -> "Session":
         values=values,
         aliases=running.aliases(arguments),
         distance_options=measuring.chosen(arguments),
-        recipe_changes=declaring.given(arguments, choices.declared(choices.of_recipes)),
+        recipe_changes=given(arguments, choices.declared(choices.of_recipes)),
         trackers=arguments.tracker,
     )
 

@@ -19,7 +19,7 @@ from softkin.decisions.climb import Climb
 from softkin.decisions.costs import Costs
 # isort: on
 
-from softkin.decisions.kin import kin_groups
+from softkin.decisions.set_scores import kin_groups
 from softkin.decisions.shift import adjust_priors, estimate_priors, expected_accuracy
 from softkin.decisions.thresholds import Selection, Threshold, select
 from softkin.distances.trees import Tree

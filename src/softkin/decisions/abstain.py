@@ -1,20 +1,93 @@
-"""Answer, or abstain."""
+r"""Answer, or abstain; and the scores of confidence on which abstaining and climbing put a threshold.
+
+- ``probability``: the winning probability, max p
+- ``margin``: the difference of the two largest probabilities
+- ``entropy``: Σ p ln p, the negative entropy
+- ``logit-norm``: MaxLogit-pNorm, :math:`\max \tilde z / \lVert \tilde z \rVert_p` of the logits minus their mean
+
+Label smoothing lowers the largest logit most where the network is right, so the winning probability of a smoothed
+network separates right answers from wrong ones less well. Dividing by the norm reverses that. p is chosen by the area
+under the risk–coverage curve on separate rows. If no p is better than the winning probability, that probability is used
+(the fallback).
+
+References:
+    Cattelan and Silva, How to Fix a Broken Confidence Estimator, 2024, arXiv:2305.15508; Xia et al., Towards
+    Understanding Why Label Smoothing Degrades Selective Classification and How to Fix It, 2024, arXiv:2403.14715.
+"""
 
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from softkin._core import checks
+from softkin._core.names import Registry
 from softkin._io.files import number
 from softkin.calibrators.fitted import Formula
-from softkin.decisions import bounds, confidence, thresholds
-from softkin.decisions.rows import Rows, set_apart
-from softkin.decisions.rule import Outcome, Rule, information
+from softkin.decisions import bounds, thresholds
+from softkin.decisions.rule import Outcome, Rows, Rule, information, set_apart
 from softkin.decisions.thresholds import CANDIDATES, Selection
+
+NORMS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+"""The values of p to try"""
+
+Confidence = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class ConfidenceScore:
+    """A named score of (n, K) probabilities or logits."""
+
+    of: Confidence
+    takes_logits: bool = False
+
+
+SCORES: Registry[ConfidenceScore] = Registry("score")
+
+
+def probability(p: Tensor) -> Tensor:
+    """The winning probability."""
+    return p.amax(dim=1)
+
+
+def margin(p: Tensor) -> Tensor:
+    """The difference of the two largest probabilities."""
+    two = p.topk(2, dim=1).values
+    return two[:, 0] - two[:, 1]
+
+
+def entropy(p: Tensor) -> Tensor:
+    """The negative entropy in nats; it is 0 if one class has all the probability."""
+    return (p * p.clamp(min=torch.finfo(p.dtype).tiny).log()).sum(dim=1)
+
+
+def logit_norm(z: Tensor, norm: float = 2.0) -> Tensor:
+    """MaxLogit-pNorm of logits; 0 if all logits of a row are equal."""
+    centred = z - z.mean(dim=1, keepdim=True)
+    top = centred.abs().amax(dim=1, keepdim=True)
+    scaled = centred / torch.where(top > 0, top, torch.ones_like(top))
+    length = scaled.abs().pow(norm).sum(dim=1).pow(1 / norm)
+    return scaled.amax(dim=1) / torch.where(length > 0, length, torch.ones_like(length))
+
+
+SCORES.add("probability", ConfidenceScore(probability), aliases=["msp", "max-probability"])
+SCORES.add("margin", ConfidenceScore(margin))
+SCORES.add("entropy", ConfidenceScore(entropy))
+SCORES.add("logit-norm", ConfidenceScore(logit_norm, takes_logits=True), aliases=["maxlogit-pnorm", "logit_norm"])
+
+
+def area(scores: Tensor, wrong: Tensor) -> float:
+    """The area under the risk–coverage curve, as in ``metrics.aurc``: ties count as if in random order."""
+    values, group = torch.unique(scores, return_inverse=True)
+    size = torch.bincount(group, minlength=len(values)).flip(0)
+    errors = torch.bincount(group, weights=wrong.double(), minlength=len(values)).flip(0)
+    rate = torch.repeat_interleave(errors / size, size)
+    return float((rate.cumsum(0) / torch.arange(1, len(scores) + 1, dtype=torch.float64)).mean())
+
 
 TUNING = 0.25  # share of the rows that choose the norm of ``logit-norm``, up to MOST_TUNING
 MOST_TUNING = 5000
@@ -153,13 +226,13 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
 
     def check_options(self) -> None:
         self._check_selective()
-        self.score = confidence.SCORES.canonical(self.score, "score")
+        self.score = SCORES.canonical(self.score, "score")
         if self.norm != "auto" and not 0 < checks.number(self.norm, "norm") < math.inf:
             raise ValueError(f"`norm` must be above 0 and finite, got {self.norm:g}.")
         checks.count(self.seed, "seed", least=0, most=2**62)
 
     def takes_logits(self) -> bool:
-        return confidence.SCORES[self.score].takes_logits
+        return SCORES[self.score].takes_logits
 
     def reads_logits(self) -> bool:
         """Whether a norm of the logits was chosen rather than the fallback."""
@@ -188,10 +261,10 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
         if len(rows) == 0:
             return None
         best: tuple[float, float | None] = (math.inf, None)
-        for norm in (None, *confidence.NORMS):
+        for norm in (None, *NORMS):
             self.norm_ = norm
             scores, winners = self._scored(rows)
-            worth = confidence.area(scores, winners != labels)
+            worth = area(scores, winners != labels)
             if worth < best[0]:
                 best = (worth, norm)
         return best[1]
@@ -199,11 +272,11 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
     def _confidence(self) -> tuple[Callable[[Tensor], Tensor], bool]:
         """The score function for a block, and whether it takes logits."""
         if not self.takes_logits():
-            return confidence.SCORES[self.score].of, False
+            return SCORES[self.score].of, False
         norm = self.norm_
         if norm is None:
-            return confidence.probability, False
-        return (lambda z: confidence.logit_norm(z, norm)), True
+            return probability, False
+        return (lambda z: logit_norm(z, norm)), True
 
     def _scored(self, rows: Rows) -> tuple[Tensor, Tensor]:
         """(N,) scores and winning classes."""

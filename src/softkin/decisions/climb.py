@@ -13,8 +13,7 @@ from softkin._io.files import number
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds
 from softkin.decisions.abstain import RiskOf, Selective
-from softkin.decisions.rows import Rows, set_apart
-from softkin.decisions.rule import Outcome
+from softkin.decisions.rule import Outcome, Rows, set_apart
 from softkin.decisions.thresholds import CANDIDATES
 from softkin.distances.trees import Tree
 

@@ -11,8 +11,7 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds
-from softkin.decisions.rows import Rows
-from softkin.decisions.rule import Outcome, Rule
+from softkin.decisions.rule import Outcome, Rows, Rule
 from softkin.metrics import Interval
 
 

@@ -15,9 +15,8 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin._core.named_labels import numbered
 from softkin.calibrators.fitted import Formula
-from softkin.decisions import bounds, kin
-from softkin.decisions.rows import Rows, pseudo_uniforms, set_apart
-from softkin.decisions.rule import SUPERCLASSES, Outcome, Rule
+from softkin.decisions import bounds, set_scores
+from softkin.decisions.rule import SUPERCLASSES, Outcome, Rows, Rule, pseudo_uniforms, set_apart
 from softkin.decisions.set_scores import SCORES, SLACK, Scoring
 from softkin.metrics import Interval
 from softkin.similarity import SparseRows
@@ -122,7 +121,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         if self.similarity is not None:
             dense = self.similarity.dense() if isinstance(self.similarity, SparseRows) else self.similarity
             self.similarity = checks.square(dense, "similarity")
-            kin.unlikeness(self.similarity)
+            set_scores.unlikeness(self.similarity)
         if SCORES[self.score].ordinal and (self.conditional is not None or self.similarity is not None):
             what = "similarity" if self.conditional is None else "conditional"
             raise ValueError(f"`{what}` must be left out with score='ordinal': sets without gaps need one limit.")
@@ -230,7 +229,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
                     f"`similarity` covers {len(self.similarity)} classes but the logits have {self.num_classes_}; "
                     "is it for another data set?"
                 )
-            unlike = kin.unlikeness(self.similarity)
+            unlike = set_scores.unlikeness(self.similarity)
             if self.weight == "auto":
                 chosen_on, rest = set_apart(len(rows), min(MOST_TUNING, int(TUNING * len(rows))), self.seed)
                 self._require(len(rest), "all rows" if self.conditional is None else "the rows", len(rows))
@@ -358,12 +357,15 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         if len(rows) < 2 * bounds.fewest_rows(self.coverage) + 2:
             return 0.0
         blocks = [
-            (self.scoring.all(p, None if rows.uniforms is None else rows.uniforms[place]), kin.penalties(p, unlike))
+            (
+                self.scoring.all(p, None if rows.uniforms is None else rows.uniforms[place]),
+                set_scores.penalties(p, unlike),
+            )
             for place, p in rows.blocks()
         ]
         scores, extra = (torch.cat(parts) for parts in zip(*blocks, strict=True))
         best, plain = (math.inf, 0.0), torch.empty(0)
-        for weight in kin.WEIGHTS:
+        for weight in set_scores.WEIGHTS:
             total = scores + weight * extra
             own = total.gather(1, labels[:, None])[:, 0]
             limits = torch.stack([bounds.conformal_limit(own[halves == other], self.coverage) for other in (1, 0)])
@@ -402,7 +404,11 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
 
     def _penalty_matrix(self) -> Tensor | None:
         """λ times the unlikeness, or None if there is no similarity or λ is 0."""
-        return None if self.similarity is None or not self.weight_ else self.weight_ * kin.unlikeness(self.similarity)
+        return (
+            None
+            if self.similarity is None or not self.weight_
+            else self.weight_ * set_scores.unlikeness(self.similarity)
+        )
 
     def answer(self, rows: Rows) -> Tensor:
         members = torch.empty(rows.values.shape, dtype=torch.bool)

@@ -15,11 +15,10 @@ from softkin._core.options import Option
 from softkin._io.matrices import ClassMatrix, MatrixFiles
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
 from softkin.distances.class_means import from_class_means, from_weights
-from softkin.distances.combined import from_similarity, mixture
 from softkin.distances.encoders import encoder_vectors, from_encoder
 from softkin.distances.images import from_features, from_images
 from softkin.distances.order import from_order
-from softkin.distances.saving import read_file
+from softkin.distances.saving import from_similarity, mixture, read_file
 from softkin.distances.sources import (
     SOURCES,
     ClassDistances,

@@ -22,13 +22,13 @@ from softkin._core.checks import Array
 from softkin._core.names import Registry
 from softkin._core.options import Option, united
 from softkin.distances import saving as readers
-from softkin.distances import wordnet
+from softkin.distances import tree_files
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
 from softkin.distances.class_means import from_class_means, from_weights
-from softkin.distances.combined import from_similarity
 from softkin.distances.encoders import TEMPLATE, Encoder, from_encoder
 from softkin.distances.images import from_features, from_images
 from softkin.distances.order import from_order, values_of
+from softkin.distances.saving import from_similarity
 from softkin.distances.taxonomy import TaxonomyMeasure, from_taxonomy
 from softkin.distances.tree_files import Edges
 from softkin.distances.words import from_words, partly_known
@@ -277,7 +277,7 @@ def _words(
 ) -> ClassDistances:
     """L2 distance between the word vectors of the class names."""
     vectors = opened(vectors)
-    names = wordnet.in_words(data.synonyms)
+    names = tree_files.in_words(data.synonyms)
     origin = f" from {vectors.source}" if isinstance(vectors, WordVectors) else ""
     how = f"class names: L2 of word vectors{origin}"
     partly = partly_known(names, vectors, aliases=aliases) if prefer == "words" else None

@@ -9,10 +9,9 @@
 """
 
 from softkin.evaluation.comparison import compare
-from softkin.evaluation.detection import out_of_distribution
 from softkin.evaluation.from_files import Evaluated, evaluate_file
 from softkin.evaluation.groups import evaluate_groups
-from softkin.evaluation.in_memory import evaluate
+from softkin.evaluation.in_memory import evaluate, out_of_distribution
 from softkin.evaluation.limits import Checked, check
 from softkin.evaluation.results import Compared, Evaluation
 

@@ -14,7 +14,7 @@ from softkin._core.progress import track
 from softkin._io.files import from_number
 from softkin.calibrators import REGISTRY, Calibrator
 from softkin.calibrators.selection import BestFit, default_candidates, fit_best
-from softkin.evaluation import comparison, leaks
+from softkin.evaluation import comparison, doubts
 from softkin.evaluation.results import Compared
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings, measure
@@ -56,7 +56,7 @@ def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None
         from_probabilities=predictions.are_probabilities,
         floor=floor,
         sample_weight=weights,
-        sample_ids=leaks.row_keys(predictions),
+        sample_ids=doubts.row_keys(predictions),
         class_names=predictions.class_names,
         **beside,
     )
@@ -88,7 +88,7 @@ def common_rows(calibrator: Calibrator, predictions: Predictions) -> int:
     """The number of rows that the calibrator was fitted on; 0 without labels, which are needed to recognise them."""
     if predictions.labels is None:
         return 0
-    return leaks.overlap(calibrator.sample_digests_, predictions.in_order(calibrator.class_names_, "the calibrator"))
+    return doubts.overlap(calibrator.sample_digests_, predictions.in_order(calibrator.class_names_, "the calibrator"))
 
 
 def compare_methods(
@@ -124,8 +124,8 @@ def compare_methods(
     """
     settings = Settings(confidence=confidence, resamples=resamples, seed=seed)
     metric = order(metric)
-    leaks.require_same_classes(validation, test)
-    notices = [leaks.between(validation, test)]
+    doubts.require_same_classes(validation, test)
+    notices = [doubts.between(validation, test)]
     floor, about_zeros = zeros_as(validation, floor)
     notices += [f"{validation.name}: {about_zeros}"] if about_zeros is not None else []
     if methods is None:

@@ -15,9 +15,9 @@ from softkin import SoftkinError, distances, similarity
 from softkin._core.names import did_you_mean
 from softkin._io import escape, files, tables
 from softkin.decisions import REGISTRY, Abstain, Climb, Costs, Outcome, PredictionSets, Rule, Tree, set_scores
-from softkin.decisions import confidence as confidence_scores
+from softkin.decisions import abstain as confidence_scores
 from softkin.distances.tree_files import holds_tree, open_tree
-from softkin.evaluation import leaks
+from softkin.evaluation import doubts
 from softkin.predictions import Predictions
 
 NAMES_ALONE = "names"
@@ -155,7 +155,7 @@ def fit(rule: Rule, predictions: Predictions) -> Rule:
         scores if predictions.are_pairs else predictions.scores,
         labels,
         from_probabilities=predictions.are_probabilities,
-        sample_ids=leaks.row_keys(predictions),
+        sample_ids=doubts.row_keys(predictions),
         class_names=predictions.class_names,
         **beside(predictions),
     )
@@ -170,8 +170,8 @@ def notice(rule: Rule, predictions: Predictions) -> str | None:
     """The sentence about rows that the rule was fitted on, or None."""
     if predictions.labels is None:
         return None
-    common = leaks.overlap(rule.sample_digests_, predictions)
-    return leaks.notice(common, len(predictions), f"{rule.name} rule", str(predictions.name))
+    common = doubts.overlap(rule.sample_digests_, predictions)
+    return doubts.notice(common, len(predictions), f"{rule.name} rule", str(predictions.name))
 
 
 def answers(rule: Rule, predictions: Predictions) -> Tensor:
@@ -305,8 +305,8 @@ def compare_rules(
     import time
     import warnings
 
-    leaks.require_same_classes(validation, test)
-    shared = leaks.between(validation, test)
+    doubts.require_same_classes(validation, test)
+    shared = doubts.between(validation, test)
     groups = None if tree is None else uppermost(tree)
     several = costs if costs is not None and len(costs) > 1 else {}
     single = next(iter(costs.values())) if costs and not several else None

@@ -90,11 +90,11 @@ def evaluate_file(
     reading = Reading(**{key: value for key, value in options.items() if key in of_reading})
     chosen = Settings(slow=kde_interval, **{key: value for key, value in options.items() if key not in of_reading})
     if not multi_label and (why := many_labels.recognised(path, reading)) is not None:
-        if reading.group is not None or reading.weight is not None:
-            raise SoftkinError(f"{why} Such files take neither --group nor --weight.")
         inference.say([why])
         multi_label = True
     if multi_label:
+        if reading.group is not None or reading.weight is not None:
+            raise SoftkinError(f"{path}: several labels per sample take neither --group nor --weight.")
         claims, label_names = many_labels.read(path, reading)
         title = name or Path(path).name
         every = claims.pool("prediction")
@@ -102,6 +102,8 @@ def evaluate_file(
         answers = every.scores, every.is_hit.reshape(-1) > 0.5
         return Evaluated(title, data, None, {}, answers, claims=claims)
     if pixels.holds(path):
+        if reading.group is not None or reading.weight is not None:
+            raise SoftkinError(f"{path}: pixels take neither --group nor --weight.")
         title = name or Path(path).name
         data = pixels.evaluated(path, reading, chosen, title, ignore_index)
         return Evaluated(title, data, None, {}, None)

@@ -83,15 +83,29 @@ def evaluated(
         certainty: The confidence of that guarantee, for each group.
     """
     assert predictions.groups is not None
-    names = sorted(set(predictions.groups), key=_in_order)
+    return of_claims(predictions.claims, predictions.groups, column, settings, risk=risk, certainty=certainty)
+
+
+def of_claims(
+    claims: Claims,
+    groups: Sequence[str],
+    column: str,
+    settings: Settings,
+    *,
+    risk: float = RISK,
+    certainty: float = CERTAINTY,
+) -> GroupsData:
+    """``evaluated`` of claims; ``groups`` are (N,) names."""
+    if len(groups) != claims.num_samples:
+        raise ValueError(f"`groups` must be as many as the samples: got {len(groups)} for {claims.num_samples}.")
+    names = sorted(set(groups), key=_in_order)
     if len(names) > MOST:
         raise SoftkinError(
             f"--group {column} must name groups of rows, but has {len(names):,} different values; up to {MOST} are "
             "measured."
         )
     number = {name: place for place, name in enumerate(names)}
-    member = torch.tensor([number[name] for name in predictions.groups])
-    claims = predictions.claims
+    member = torch.tensor([number[name] for name in groups])
     every = _simultaneous(settings, len(names))
     parts = [claims.take((member == place).nonzero()[:, 0]) for place in range(len(names))]
     shown = catalogue.shown("evaluate", claims.num_classes, ordered=settings.ordered)

@@ -9,7 +9,7 @@ lies within it.
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict
 from xml.sax.saxutils import escape, quoteattr
 
@@ -17,6 +17,8 @@ from softkin._core import checks, notebooks
 from softkin._core.names import did_you_mean
 from softkin._io.files import Plain, number
 from softkin.evaluation.from_files import evaluate_file
+from softkin.evaluation.groups import of_claims as groups_of
+from softkin.evaluation.results import GroupsData
 from softkin.metrics import catalogue, measurement
 from softkin.metrics.catalogue import METRICS, Metric
 from softkin.metrics.measurement import Measured, Settings
@@ -38,6 +40,7 @@ class LimitData(TypedDict, total=False):
     title: str
     kind: Kind
     limit: float
+    group: str
     value: Plain
     low: Plain
     high: Plain
@@ -81,6 +84,8 @@ class Outcome:
     limit: Limit
     measured: Measured
     kept: bool
+    group: str | None = None
+    """The group of rows, if not all rows were measured"""
 
     @property
     def mark(self) -> Mark:
@@ -95,7 +100,12 @@ class Outcome:
         ends = "" if one.low is None or one.high is None else f" ({_ends(one.low, one.high, metric)})"
         note = f"; {one.absent}" if one.absent else "" if ends else "; it has no interval, so the value alone decides"
         value = "undefined" if math.isnan(one.value) else _shown(one.value, metric)
-        return f"{MARKS[self.mark]} {metric.title}: {value}{ends}, must be {self.limit.words}{note}"
+        return f"{MARKS[self.mark]} {metric.title}{self.where}: {value}{ends}, must be {self.limit.words}{note}"
+
+    @property
+    def where(self) -> str:
+        """The group in words."""
+        return "" if self.group is None else f" in {self.group}"
 
     def to_dict(self) -> LimitData:
         """Plain data."""
@@ -108,6 +118,7 @@ class Outcome:
             "title": limit.metric.title,
             "kind": limit.kind,
             "limit": limit.bound,
+            **({} if self.group is None else {"group": self.group}),
             "value": number(one.value),
             **ends,
             "kept": self.kept,
@@ -185,6 +196,7 @@ def check(
     resamples: int = 1000,
     seed: int = 0,
     n_bins: int = 15,
+    groups: Sequence[Any] | None = None,
     **options: Any,
 ) -> Checked:
     """Check that a model's numbers keep their limits, as ``softkin check`` does.
@@ -201,6 +213,8 @@ def check(
         resamples: The number of resamples for an interval.
         seed: The seed of the resampling.
         n_bins: The number of bins of the histograms.
+        groups: (N,) the group of each row, with arrays: every limit must also hold in each group, whose intervals hold
+            together. With a file, ``group`` names their column.
         options: With a file, how to read it: ``kind``, ``label_column`` … of ``predictions.Reading``.
 
     Returns:
@@ -219,26 +233,44 @@ def check(
     settings = Settings(n_bins, checks.level(confidence), resamples, seed, slow=any(one.metric.slow for one in limits))
     settings = replace(settings, ordered=any(one.metric.ordered for one in limits))
     if isinstance(predictions, str | os.PathLike):
-        name, count, measured = _of_file(predictions, labels, settings, options)
+        if groups is not None:
+            raise TypeError("`groups` are of arrays; `group` names a column of a file.")
+        measured = _of_file(predictions, labels, settings, options)
     else:
         if options:
             raise TypeError(f"`{next(iter(options))}` says how to read a file, and `predictions` is none.")
-        name, count, measured = _of_arrays(predictions, labels, limits, settings)
-    return judged(name, count, measured, limits, confidence=confidence, strict=strict)
+        measured = _of_arrays(predictions, labels, limits, settings, groups)
+    return judged(measured, limits, confidence=confidence, strict=strict)
 
 
-def _of_file(
-    path: Any, labels: Any, settings: Settings, options: dict[str, Any]
-) -> tuple[str, int, dict[str, Measured]]:
+@dataclass(frozen=True)
+class _Numbers:
+    """What was measured: of all rows, and of each group."""
+
+    name: str
+    num_samples: int
+    every: Mapping[str, Measured]
+    groups: Mapping[str, Mapping[str, Measured]] = field(default_factory=dict)
+
+
+def _measured(metrics: Mapping[str, Any]) -> dict[str, Measured]:
+    return {key: Measured.from_dict(plain) for key, plain in metrics.items()}
+
+
+def _in_groups(data: GroupsData) -> dict[str, dict[str, Measured]]:
+    return {group["name"]: _measured(group["metrics"]) for group in data["groups"]}
+
+
+def _of_file(path: Any, labels: Any, settings: Settings, options: dict[str, Any]) -> _Numbers:
     values = {name: getattr(settings, name) for name in ("n_bins", "confidence", "resamples", "seed", "ordered")}
     model = evaluate_file(path, labels=labels, kde_interval=settings.slow, **values, **options)
-    measured = {key: Measured.from_dict(plain) for key, plain in model.data["metrics"].items()}
-    return model.name, model.data["num_samples"], measured
+    own = _in_groups(model.data["groups"]) if options.get("group") is not None else {}
+    return _Numbers(model.name, model.data["num_samples"], _measured(model.data["metrics"]), own)
 
 
 def _of_arrays(
-    predictions: Any, labels: Any, limits: Sequence[Limit], settings: Settings
-) -> tuple[str, int, dict[str, Measured]]:
+    predictions: Any, labels: Any, limits: Sequence[Limit], settings: Settings, groups: Sequence[Any] | None
+) -> _Numbers:
     name = "predictions"
     if isinstance(predictions, Predictions):
         name = predictions.name or name
@@ -248,26 +280,23 @@ def _of_arrays(
     else:
         claims = Claims.of(predictions, labels)
     keys = dict.fromkeys(limit.metric.key for limit in limits)
-    return name, claims.num_samples, measurement.measure(claims, keys, settings)
+    every = measurement.measure(claims, keys, settings)
+    own = {} if groups is None else _in_groups(groups_of(claims, list(map(str, groups)), "group", settings))
+    return _Numbers(name, claims.num_samples, every, own)
 
 
-def judged(
-    name: str,
-    num_samples: int,
-    measured: Mapping[str, Measured],
-    limits: Sequence[Limit],
-    *,
-    confidence: float,
-    strict: bool = False,
-) -> Checked:
-    """Each limit against what was measured."""
+def judged(numbers: _Numbers, limits: Sequence[Limit], *, confidence: float, strict: bool = False) -> Checked:
+    """Each limit against what was measured, of all rows and of each group."""
     outcomes = []
+    parts: list[tuple[str | None, Mapping[str, Measured]]] = [(None, numbers.every), *numbers.groups.items()]
     for limit in limits:
-        one = measured.get(limit.metric.key)
-        if one is None:
-            raise ValueError(f"`{limit.metric.key}` is not measured here; there are {', '.join(measured)}.")
-        outcomes.append(Outcome(limit, one, not limit.broken(one, strict=strict)))
-    return Checked(name, tuple(outcomes), confidence, strict, num_samples)
+        for group, measured in parts:
+            one = measured.get(limit.metric.key)
+            if one is None:
+                where = "here" if group is None else "in groups"
+                raise ValueError(f"`{limit.metric.key}` is not measured {where}; there are {', '.join(measured)}.")
+            outcomes.append(Outcome(limit, one, not limit.broken(one, strict=strict), group))
+    return Checked(numbers.name, tuple(outcomes), confidence, strict, numbers.num_samples)
 
 
 def limits_of(most: Mapping[str, float | str], least: Mapping[str, float | str]) -> list[Limit]:
@@ -326,7 +355,14 @@ def _row(outcome: Outcome) -> list[object]:
     known = one.low is not None and one.high is not None
     picture = notebooks.whisker(one.value, one.low, one.high) if known else ""  # type: ignore[arg-type]
     ends = _ends(one.low, one.high, metric) if known else ""  # type: ignore[arg-type]
-    return [MARKS[outcome.mark], metric.title, _shown(one.value, metric), picture, ends, outcome.limit.words]
+    return [
+        MARKS[outcome.mark],
+        f"{metric.title}{outcome.where}",
+        _shown(one.value, metric),
+        picture,
+        ends,
+        outcome.limit.words,
+    ]
 
 
 def _shown(value: float, metric: Metric) -> str:
@@ -344,7 +380,7 @@ def _digits(value: float) -> str:
 
 
 def _case(outcome: Outcome, name: str) -> str:
-    title = quoteattr(_printable(f"{outcome.limit.metric.key} {outcome.limit.words}"))
+    title = quoteattr(_printable(f"{outcome.limit.metric.key} {outcome.limit.words}{outcome.where}"))
     text = _printable(str(outcome))
     inside = f"<system-out>{escape(text)}</system-out>"
     if not outcome.kept:

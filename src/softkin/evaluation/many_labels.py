@@ -1,29 +1,44 @@
-"""The evaluation of several labels per sample, each a yes or no of its own, from an .npz file."""
+"""The evaluation of several labels per sample, each a yes or no of its own, from an .npz file or a table."""
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._io import files, roles
+from softkin._io import files, roles, tables
 from softkin._io.numpy_files import Archive
+from softkin._io.roles import ScoreKind
+from softkin._io.tables import Table
 from softkin.evaluation import groups
 from softkin.evaluation.in_memory import described, settings_data
 from softkin.evaluation.results import Evaluation
 from softkin.metrics import catalogue, measurement
 from softkin.metrics.measurement import Settings
 from softkin.metrics.scopes import Claims
-from softkin.predictions import Reading
+from softkin.predictions import Reading, truth_columns
+from softkin.predictions.inference import shown, unknown_kind
 from softkin.predictions.score_tables import choose
+from softkin.predictions.truth_columns import Truth
 
 
 def read(path: str | Path, reading: Reading) -> tuple[Claims, list[str]]:
-    """The claims of an .npz file with ``probs`` or ``logits`` (N, L) and ``labels`` (N, L), and the labels' names."""
+    """The claims of a file, and the labels' names.
+
+    An .npz has ``probs`` or ``logits`` (N, L) and ``labels`` (N, L), a table a column of scores and one of truth for
+    each label, such as ``prob_cat`` and ``true_cat``.
+    """
     name = str(path)
+    if tables.form_of(path) is not None:
+        return _claims(*_of_table(path, reading), name)
     if Path(path).suffix.lower() != ".npz":
-        raise SoftkinError(f"--multi-label reads .npz files with `probs` or `logits` and `labels`, (N, L), got {name}.")
+        raise SoftkinError(
+            f"--multi-label reads .npz files with `probs` or `logits` and `labels`, (N, L), and tables, got {name}."
+        )
     with files.open_file(path) as file, files.reading(name, "npz"):
         archive = Archive(file, name)
         keys = archive.keys
@@ -45,6 +60,13 @@ def read(path: str | Path, reading: Reading) -> tuple[Claims, list[str]]:
         labels: Any = checks.as_tensor(archive.array(part).all(), part)
         key = next((key for key in roles.CLASS_NAMES if key in keys), None)
         names = reading.names or (None if key is None else [str(text) for text in archive.text(key)])
+    return _claims(values, labels, kind, names, name)
+
+
+def _claims(
+    values: Tensor, labels: Tensor, kind: ScoreKind, names: list[str] | None, name: str
+) -> tuple[Claims, list[str]]:
+    """The claims of (N, L) scores and zeros and ones."""
     try:
         if not bool(((labels == 0) | (labels == 1)).all()):
             raise ValueError("`labels` must be zeros and ones.")
@@ -57,16 +79,54 @@ def read(path: str | Path, reading: Reading) -> tuple[Claims, list[str]]:
     return Claims(p, labels.to(torch.float64), exclusive=False), names
 
 
-def recognised(path: str | Path, reading: Reading) -> str | None:
-    """The sentence about an .npz file whose labels say that samples have several; None if they do not.
+def _of_table(path: str | Path, reading: Reading) -> tuple[Tensor, Tensor, ScoreKind, list[str] | None]:
+    """(scores, zeros and ones, kind of scores, names of the labels) of a table."""
+    table = tables.open_table(path, what="predictions")
+    truth = _truth(table, reading)
+    if truth is None or truth.kind == "votes":
+        raise SoftkinError(
+            f"{path} must have a column of scores and one of zeros and ones for each label, such as `prob_cat` and "
+            f"`true_cat`; it has {shown(list(table.columns), 10)}."
+        )
+    truth = replace(truth, kind="several")
+    scores, labels, start = [], [], 0
+    with files.reading(path, "a table"):
+        for rows in table.read(tables.BLOCK, truth.scores, truth.truths):
+            scores.append(checks.as_tensor(rows.numbers(truth.scores), "scores").to(torch.float64))
+            labels.append(truth.read(rows, str(path), start))
+            start += len(labels[-1])
+    values = torch.cat(scores)
+    kind = reading.kind or truth.kind_of_scores or _kind_of(values)
+    if kind is None:
+        raise unknown_kind(str(path), f"its columns {shown(truth.scores)}")
+    return values, torch.cat(labels), kind, reading.names or truth.names
 
-    Labels are zeros and ones in the shape of the scores, some rows have several ones or none, and no row has votes for
-    classes that exclude each other: rows of probabilities do not sum to 1, or scores are logits and the number of ones
-    differs between rows, as that of voters would seldom.
+
+def _truth(table: Table, reading: Reading) -> Truth | None:
+    return truth_columns.found(table, [column for column in table.columns if column not in reading.ignore_columns])
+
+
+def _kind_of(values: Tensor) -> ScoreKind | None:
+    """What scores are that each belong to a yes or no of their own."""
+    if float(values.min()) >= 0 and float(values.max()) <= 1:
+        return "probs"
+    return "logits" if float(values.min()) < 0 < float(values.max()) else None
+
+
+def recognised(path: str | Path, reading: Reading) -> str | None:
+    """The sentence about a file whose labels say that samples have several; None if they do not.
+
+    In an .npz file labels are zeros and ones in the shape of the scores, some rows have several ones or none, and no
+    row has votes for classes that exclude each other: rows of probabilities do not sum to 1, or scores are logits and
+    the number of ones differs between rows, as that of voters would seldom.
     """
-    if Path(path).suffix.lower() != ".npz" or reading.labels is not None or not Path(path).is_file():
+    if reading.labels is not None or not Path(path).is_file():
         return None
     name = str(path)
+    if tables.form_of(path) is not None:
+        return _recognised_in_table(path, reading)
+    if Path(path).suffix.lower() != ".npz":
+        return None
     with files.open_file(path) as file, files.reading(name, "npz"):
         archive = Archive(file, name)
         part = roles.find(archive.keys, "label") if reading.label_column is None else reading.label_column
@@ -90,6 +150,21 @@ def recognised(path: str | Path, reading: Reading) -> str | None:
         f"several labels, each a yes or no of its own (--multi-label); "
         + ("votes on classes that exclude each other need `probs`." if is_logits else "rows of scores do not sum to 1.")
     )
+
+
+def _recognised_in_table(path: str | Path, reading: Reading) -> str | None:
+    stated = (reading.label_column, reading.class_columns, reading.score, reading.outcome, reading.positive_class)
+    if any(option is not None for option in stated):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", files.Assumption)  # said when the table is read
+        table = tables.open_table(path, what="predictions")
+    if roles.find(table.columns, "label") is not None:
+        return None
+    truth = _truth(table, reading)
+    if truth is None or truth.kind != "several" or not truth.is_called:
+        return None
+    return f"{path}: {truth.why} (--multi-label)."
 
 
 def evaluated(claims: Claims, label_names: list[str], name: str, settings: Settings) -> Evaluation:

@@ -14,7 +14,7 @@ from softkin import SoftkinError
 from softkin._core import checks
 from softkin._io import files, roles
 from softkin._io.numpy_files import Archive
-from softkin.evaluation import sentence, streams
+from softkin.evaluation import results, streams
 from softkin.evaluation.in_memory import settings_data
 from softkin.evaluation.results import Evaluation
 from softkin.evaluation.streams import GroupSums, ValueOnly
@@ -102,7 +102,7 @@ class Images:
                 self.running[key].feed(statistic)
         self.counts.append(claims.num_samples)
         pool = claims.pool("prediction")
-        for bins in {self.settings.n_bins, sentence.CELLS}:
+        for bins in {self.settings.n_bins, results.CELLS}:
             curve = pool.curve(binning.equal_width(bins))
             sums = torch.stack([curve.count, curve.score_sum, curve.hit_sum])
             self.curves[bins] = sums + self.curves.get(bins, 0)
@@ -173,7 +173,7 @@ def evaluated(path: str | Path, reading: Reading, settings: Settings, title: str
         raise SoftkinError(f"{name} holds no pixel that counts: all labels are {ignore}.")
     measured = measurement.measured(images.statistics(), settings)
     measured |= {key: measurement.absent(reason) for key, reason in images.absent.items()}
-    bins, cells = images.curve(settings.n_bins), images.curve(sentence.CELLS)
+    bins, cells = images.curve(settings.n_bins), images.curve(results.CELLS)
     sums = {part: getattr(cells, part).tolist() for part in ("count", "score_sum", "hit_sum")}
     return {
         "name": title,
@@ -183,7 +183,7 @@ def evaluated(path: str | Path, reading: Reading, settings: Settings, title: str
         "class_names": names,
         "digest": None,
         "settings": settings_data(settings, f"{len(images.counts)} images"),
-        "verdict": sentence.verdict(measured["signed_gap"].interval, measured["ece_hist"].interval, sums, trained=True),
+        "verdict": results.verdict(measured["signed_gap"].interval, measured["ece_hist"].interval, sums, trained=True),
         "reliability": {
             "edges": bins.edges.tolist(),
             "count": [round(count) for count in bins.count.tolist()],

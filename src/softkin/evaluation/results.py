@@ -1,9 +1,12 @@
-"""The plain data that an evaluation returns and ``softkin evaluate --json`` prints."""
+"""The plain data that an evaluation returns and ``softkin evaluate --json`` prints, and the verdict in plain words."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
 from softkin._io.files import Plain
+from softkin.metrics import Interval, binning
 from softkin.metrics.measurement import MeasuredData
+from softkin.metrics.scopes import Pool
 
 
 class Verdict(TypedDict):
@@ -170,3 +173,99 @@ class Compared(Difference):
     b: str
     p_value: float
     significant: bool
+
+
+CELLS = 300  # cells of the sums: a window of ten points is a whole number of them
+ENOUGH = 30  # answers in a window: fewer are not worth a sentence
+TELLING = 0.03  # an interval of the gap that reaches further from 0 could hide a gap that matters
+SMOOTHED = 0.02  # a smaller gap below 0 has no cause that is worth a sentence
+VISIBLE = 0.0005  # a gap that is printed as 0.0 points does not count, however certain it is
+
+
+ALREADY = " Label smoothing, mixup and strong weight decay do this: fit a temperature, and do not smooth further."
+
+
+def verdict(
+    gap: Interval,
+    ece: Interval,
+    cells: Mapping[str, Sequence[float]],
+    doubts: Sequence[str] = (),
+    *,
+    trained: bool = False,
+) -> Verdict:
+    """The headline, and a sentence that explains it.
+
+    The model is called over- or under-confident only if the gap's interval excludes 0. If neither interval shows a
+    fault, the headline depends on how large a gap the interval allows: "no evidence either way" if three points or
+    more, else "no sign that the confidences are wrong".
+
+    Args:
+        gap: Mean confidence minus accuracy (``signed_gap``), with its interval.
+        ece: The histogram ECE of the prediction, with its interval.
+        cells: The sums of ``cells``.
+        doubts: Reasons to look at the file first.
+        trained: Whether the scores are those of a classifier: if it is under-confident, its training is why.
+
+    Returns:
+        ``doubts``, ``kind`` ("over", "under", "mixed", "unknown" or "calibrated"), ``headline``, ``detail``, and
+        ``at``, the confidence in percent that the detail mentions.
+    """
+    n, hits, scores = sum(cells["count"]), sum(cells["hit_sum"]), sum(cells["score_sum"])
+    sure, right = scores / n, hits / n
+    detail = f"On average {percent(sure)} sure and {percent(right)} right"
+    near = window(cells)
+    if near is not None:
+        at, share, _ = near
+        detail += f": of the answers given at about {at} %, {percent(share, 0)} are right"
+    reach = f"{signed_points(gap.low)} to {signed_points(gap.high)} points"
+    kind: Literal["over", "under", "mixed", "unknown", "calibrated"]
+    if (gap.low > 0 or gap.high < 0) and abs(gap) >= VISIBLE:
+        kind = "over" if gap > 0 else "under"
+        headline = f"{kind.capitalize()}-confident by {points(abs(gap))}"
+    elif ece.low > 0 and ece >= VISIBLE:
+        kind, headline = "mixed", f"Right on average, but off by {points(ece)} from one answer to the next"
+    elif max(-gap.low, gap.high) >= TELLING:
+        kind, headline = "unknown", "No evidence either way"
+        detail += f". {n:,.0f} samples cannot tell: the gap may be anywhere from {reach}"
+    else:
+        kind, headline = "calibrated", "No sign that the confidences are wrong"
+        detail += f". If there is a gap, it is within {reach}"
+    about = None if near is None else near[0]
+    cause = ALREADY if trained and kind == "under" and gap <= -SMOOTHED else ""
+    return {"doubts": list(doubts), "kind": kind, "headline": headline, "detail": f"{detail}.{cause}", "at": about}
+
+
+def cells(pool: Pool) -> dict[str, list[float]]:
+    """The sums of winning scores in 300 cells, for ``verdict``."""
+    curve = pool.curve(binning.equal_width(CELLS))
+    return {part: getattr(curve, part).tolist() for part in ("count", "score_sum", "hit_sum")}
+
+
+def window(cells: Mapping[str, Sequence[float]]) -> tuple[int, float, float] | None:
+    """Confidence in %, share right and number of answers around 90 %, or the nearest multiple of 10 with enough.
+
+    The window reaches 5 points to either side: 85 to 95 % are exactly the cells 256 to 285 of 300.
+    """
+    for at in (90, 80, 70, 60, 50, 40, 30, 20):
+        cut = slice((at - 5) * CELLS // 100, (at + 5) * CELLS // 100)
+        count = sum(cells["count"][cut])
+        if count >= ENOUGH:
+            return at, sum(cells["hit_sum"][cut]) / count, count
+    return None
+
+
+def points(share: float) -> str:
+    """A difference of shares in percentage points."""
+    shown = f"{100 * share:.0f}" if share >= 0.0995 else f"{100 * share:.1f}"
+    return f"{shown} point{'' if shown in ('1', '1.0') else 's'}"
+
+
+def signed_points(share: float) -> str:
+    """A difference of shares in percentage points, with its sign and without the unit."""
+    text = f"{100 * share:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share in percent."""
+    return f"{100 * share:.{digits}f} %"

@@ -11,10 +11,9 @@ from softkin import similarity as similarities
 from softkin import smoothing
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin.losses import auto_alpha
-from softkin.losses.auto_alpha import Alpha, AutoAlpha
+from softkin.losses import soft_labels
 from softkin.losses.learned import PRIOR_ROWS, LearnedSimilarityLoss
-from softkin.losses.soft_labels import SoftLabelCrossEntropy
+from softkin.losses.soft_labels import Alpha, AutoAlpha, SoftLabelCrossEntropy
 from softkin.similarity import Beta, Outputs, SparseRows
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         reduction: Literal["mean", "sum", "none"] = "mean",
         persistent: bool = False,
     ) -> None:
-        auto = auto_alpha.requested(alpha)
+        auto = soft_labels.requested(alpha)
         # A loss that moves α scales the labels at α = 1, which are the similarity itself.
         labels: Tensor | SparseRows
         if isinstance(alpha, str | AutoAlpha):
@@ -123,11 +122,11 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
             tensor([0.1000, 0.1000, 0.1000, 0.7000], dtype=torch.float64)
         """
         from softkin import distances
-        from softkin.distances import doubts, wordnet  # here, as a loss from a matrix needs no distances
+        from softkin.distances import doubts, tree_files  # here, as a loss from a matrix needs no distances
         from softkin.distances.words import partly_known
 
         listed = [str(name) if isinstance(name, int) else name for name in checks.in_order(class_names)]
-        listed = wordnet.in_words(listed)
+        listed = tree_files.in_words(listed)
         free = prefer == "words" and not strict and top_m is None and outputs is None
         partly = partly_known(listed, vectors, aliases=aliases) if free else None
         if partly is not None:

@@ -6,26 +6,343 @@ With q_i the smooth label of sample i and p_i the softmax of its logits, over K 
 
 where t_i is the target (one-hot for an integer), Q_c the smooth label of class c, and w the class weights (1). A class
 whose logit is −∞ has p = 0: it adds nothing where its label or weight is 0, and makes the loss infinite elsewhere.
+
+The labels are buffers of a module, ``SmoothLabels``: on its device, in exact rows, with an α that can be moved. A loss
+that derives from it only has to say what it does with them.
+
+``alpha="auto"`` is a smoothing factor that is adjusted once per epoch by the network's over-confidence on held-out
+rows.
+
+With :math:`\hat p_i` the winning probability of validation row i of n, and α_t the smoothing factor of epoch t,
+
+.. math:: g_t = \frac1n \sum_i \hat p_i - \mathrm{accuracy}, \qquad
+          \alpha_{t+1} = \min(\alpha_{\max}, \max(0, \alpha_t + r \, g_t))
+
+An over-confident network is smoothed more in the next epoch, an under-confident one less. docs/auto_alpha.md has the
+measurements: why nothing more elaborate is needed, and when α ends at 0.
 """
 
 import contextlib
 import math
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from softkin._core import checks
+from softkin._core import checks, ranks
 from softkin._core.checks import Array
-from softkin.losses import auto_alpha
-from softkin.losses.auto_alpha import AutoAlpha, validation_gap
-from softkin.losses.label_buffers import SmoothLabels
 from softkin.similarity import SparseRows
 
 if TYPE_CHECKING:
     pass
+
+
+Alpha: TypeAlias = "float | AutoAlpha | Literal['auto']"
+"""A fixed smoothing factor, or one that is adjusted"""
+CHUNK = 2**22  # logits turned into float64 at a time: 32 MB
+
+
+@dataclass(frozen=True)
+class AutoAlpha:
+    """The rule of ``alpha="auto"``; pass an ``AutoAlpha`` instead of ``"auto"`` to change its settings.
+
+    Example:
+        >>> AutoAlpha().moved(0.02, gap=0.11)  # 11 points over-confident
+        0.075
+        >>> AutoAlpha().moved(0.02, gap=-0.11)  # under-confident: smoothing would make it worse
+        0.0
+    """
+
+    start: float = 0.02
+    """α of the first epoch"""
+    rate: float = 0.5
+    """r, the share of the gap by which α changes"""
+    most: float = 0.5
+    """The largest α"""
+
+    def __post_init__(self) -> None:
+        for name in ("start", "most"):
+            if not 0 <= checks.number(value := getattr(self, name), name) < 1:
+                raise ValueError(f"`{name}` must be at least 0 and below 1, got {value:g}; it is a smoothing factor.")
+        if not 0 < checks.number(self.rate, "rate") < float("inf"):
+            raise ValueError(f"`rate` must be finite and above 0, got {self.rate:g}.")
+        if self.start > self.most:
+            raise ValueError(f"`start` must not exceed `most`, {self.most:g}, got {self.start:g}.")
+
+    def moved(self, alpha: float, gap: float) -> float:
+        """The next epoch's α, from the last epoch's α and the validation gap after it."""
+        return min(self.most, max(0.0, alpha + self.rate * gap))
+
+
+SHARE = 0.6  # of one-hot training's gap: α ended there on average, see docs/auto_alpha.md
+TELLING = 0.05  # two standard errors of a gap; with wider ones nobody can call a network calibrated
+ONE_SEED = 0.005  # assumed standard error of a gap where a single seed cannot show it
+
+
+def what_a_gap_implies(gap: float, deviation: float) -> str:
+    """What a baseline's validation gap implies, as a phrase after "The baseline is".
+
+    A temperature comes first, as it kept the better NLL and accuracy on most data (docs/results.md).
+
+    Args:
+        gap: Mean confidence − accuracy of a network trained on one-hot labels.
+        deviation: The standard error of ``gap``; within two of them the network counts as calibrated, unless they are
+            too wide to tell.
+
+    Example:
+        >>> what_a_gap_implies(0.11, 0.01)
+        "over-confident by 11.0 points: fit a temperature, or smooth with alpha='auto' (or from α ≈ 0.07)"
+        >>> what_a_gap_implies(-0.04, 0.01)
+        "under-confident by 4.0 points: smoothing will make it worse (alpha='auto' goes to 0), a temperature repairs it"
+    """
+    if abs(gap) <= 2 * deviation and 2 * deviation > TELLING:
+        sign = "over" if gap > 0 else "under"
+        width = f"gap {100 * gap:+.1f} ± {200 * deviation:.1f} points"
+        return f"perhaps {sign}-confident ({width}): too few seeds or rows to tell"
+    if abs(gap) <= 2 * deviation:
+        return (
+            f"as confident as it is right (gap {100 * gap:+.1f} points, no more than sampling noise explains): "
+            "smoothing has nothing to repair"
+        )
+    if gap < 0:
+        worse = "smoothing will make it worse (alpha='auto' goes to 0), a temperature repairs it"
+        return f"under-confident by {-100 * gap:.1f} points: {worse}"
+    smooth = f"smooth with alpha='auto' (or from α ≈ {max(SHARE * gap, 0.01):.2f})"
+    return f"over-confident by {100 * gap:.1f} points: fit a temperature, or {smooth}"
+
+
+def requested(alpha: Any) -> AutoAlpha | None:
+    """The settings for an ``alpha`` of "auto" or an ``AutoAlpha``; None if ``alpha`` is a number or None."""
+    if isinstance(alpha, str) and alpha != "auto":
+        raise ValueError(f"`alpha` must be a number of at least 0 and below 1, or 'auto', got {alpha!r}.")
+    if isinstance(alpha, str):
+        return AutoAlpha()
+    return alpha if isinstance(alpha, AutoAlpha) else None
+
+
+@torch.no_grad()
+def validation_gap(logits: Any, labels: Any, *, num_classes: int, ignore_index: int = -100) -> float:
+    """Mean confidence − accuracy over the validation rows of all ranks.
+
+    Collective: every rank must call it, with its share of the rows or with all of them; the result is the same.
+
+    Args:
+        logits: (N, K) or (N, K, d1, …), torch or numpy.
+        labels: (N,) or (N, d1, …) integers.
+        num_classes: K.
+        ignore_index: Rows with this label are ignored.
+    """
+    error: Exception | None = None
+    sums = torch.zeros(3, dtype=torch.float64)
+    try:
+        sums = _sums(logits, labels, num_classes, ignore_index)
+    except (TypeError, ValueError) as problem:
+        error = problem
+    ranks.agree(error)
+    confidence, correct, count = ranks.total(sums).tolist()
+    if count == 0:
+        raise ValueError("`validation_logits` must hold at least 1 row that is not ignored, got none.")
+    return float((confidence - correct) / count)
+
+
+def _sums(logits: Any, labels: Any, num_classes: int, ignore_index: int) -> Tensor:
+    """Sum of confidences, number of right predictions and number of rows of this rank, float64 on the CPU."""
+    z, y = checks.as_tensor(logits, "validation_logits"), checks.as_tensor(labels, "validation_labels")
+    if z.ndim < 2 or z.shape[1] != num_classes:
+        raise ValueError(
+            f"`validation_logits` must have shape (N, {num_classes}), one column for each class, got {tuple(z.shape)}."
+        )
+    if y.is_floating_point() or y.dtype == torch.bool:
+        raise TypeError(f"`validation_labels` must be integers from 0 to K−1, got {y.dtype}.")
+    if y.shape != (expected := (z.shape[0], *z.shape[2:])):
+        raise ValueError(f"`validation_labels` must have shape {tuple(expected)}, got {tuple(y.shape)}.")
+    z, y = z.movedim(1, -1).reshape(-1, num_classes), y.reshape(-1).to(z.device)
+    wrong = ((y < 0) | (y >= num_classes)) & (y != ignore_index)
+    if bool(wrong.any()):
+        raise ValueError(
+            f"`validation_labels` must be from 0 to {num_classes - 1} or ignore_index={ignore_index}, "
+            f"got {int(y[wrong][0])}."
+        )
+    wide = torch.float32 if z.device.type == "mps" else torch.float64
+    sums = torch.zeros(3, dtype=torch.float64)
+    for start in range(0, len(z), step := max(1, CHUNK // num_classes)):
+        rows, classes = z[start : start + step].to(wide), y[start : start + step]
+        checks.finite(rows, "validation_logits", first_row=start)
+        counted = classes != ignore_index
+        top = rows.max(dim=1)
+        confidence = (top.values - rows.logsumexp(dim=1)).exp()
+        right = (top.indices == classes) & counted
+        sums += torch.stack([confidence[counted].sum(), right.sum(), counted.sum()]).to("cpu", torch.float64)
+    return sums
+
+
+class SmoothLabels(nn.Module):
+    """Q, one smooth label for each class: ``soft_labels`` (K, K), or ``own``, ``indices``, ``values`` and ``rest``.
+
+    Args:
+        soft_labels: Q, (K, K) with rows that sum to 1, or ``SparseRows``.
+        auto: The rule that moves α, which then scales the mass of the rows on other classes; None keeps Q as it is.
+        persistent: Whether Q is part of the ``state_dict``.
+    """
+
+    soft_labels: Tensor
+    own: Tensor
+    indices: Tensor
+    values: Tensor
+    rest: Tensor
+    auto_alpha: Tensor
+
+    def __init__(self, soft_labels: Array | SparseRows, auto: AutoAlpha | None, *, persistent: bool) -> None:
+        super().__init__()
+        self._labels_persist = persistent
+        self._is_sparse = isinstance(soft_labels, SparseRows)
+        if isinstance(soft_labels, SparseRows):
+            self.num_classes = len(soft_labels)
+            others = self.num_classes - 1 - soft_labels.indices.shape[1]
+            sums = soft_labels.own + soft_labels.values.sum(dim=1) + others * soft_labels.rest
+            checks.rows_sum_to_one(sums[:, None], "soft_labels")
+            self.register_buffer("own", soft_labels.own.to(torch.float64, copy=True), persistent)
+            self.register_buffer("indices", soft_labels.indices.clone(), persistent)
+            self.register_buffer("values", soft_labels.values.to(torch.float64, copy=True), persistent)
+            self.register_buffer("rest", soft_labels.rest.to(torch.float64, copy=True), persistent)
+        else:
+            dense = checks.square(soft_labels, "soft_labels")
+            checks.rows_sum_to_one(dense, "soft_labels")
+            self.num_classes = len(dense)
+            self.register_buffer("soft_labels", dense, persistent)
+        self._casts: dict[str, tuple[Tensor, int, Tensor]] = {}  # the buffers in the logits' type, on their device
+        self._auto = None if auto is None else self._moving_by(auto)
+
+    # α
+
+    @property
+    def alpha(self) -> float:
+        """The mean over the rows of Q of the mass on other classes."""
+        return 1 - float(self._own().mean()) if self._auto is None else float(self.auto_alpha)
+
+    @property
+    def moves_alpha(self) -> bool:
+        """Whether ``adjust`` changes α, that is, whether the loss was made with ``alpha="auto"``."""
+        return self._auto is not None
+
+    def _own(self) -> Tensor:
+        """Each label's mass on its own class, (K,)."""
+        return self.own if self._is_sparse else self.soft_labels.diagonal()
+
+    def _moving_by(self, auto: AutoAlpha) -> AutoAlpha:
+        """Keep the labels at α = 1, set the first α, and return the rule with limits that suit these labels."""
+        mass = 1 - self._own()
+        mean, largest = float(mass.mean()), float(mass.max())
+        if not mean > 0:
+            raise ValueError("`soft_labels` must have mass on other classes for alpha='auto', got one-hot rows.")
+        most = min(auto.most, mean / largest)  # so that the row with the largest mass stays a distribution
+        auto = replace(auto, most=most, start=min(auto.start, most))
+        self.register_buffer("auto_alpha", torch.tensor(auto.start, dtype=torch.float64))
+        self.register_buffer("_unit_mass", mass / mean, persistent=False)
+        for name in self._off_diagonal():
+            self.register_buffer(f"_unit_{name}", getattr(self, name) / mean, persistent=False)
+        self.set_alpha(auto.start)
+        return auto
+
+    def _off_diagonal(self) -> tuple[str, ...]:
+        return ("values", "rest") if self._is_sparse else ("soft_labels",)
+
+    @torch.no_grad()
+    def set_alpha(self, alpha: float) -> None:
+        """Set the current value of ``alpha="auto"``, for loops that resume from their own checkpoints."""
+        # In place, so that compiled graphs and cached casts see the new labels.
+        with torch.inference_mode(False):
+            self.auto_alpha.fill_(alpha)
+            for name in self._off_diagonal():
+                getattr(self, name).copy_(getattr(self, f"_unit_{name}") * alpha)
+            self._own().copy_(1 - alpha * self.get_buffer("_unit_mass"))
+
+    # Devices and types
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        # Follow .to(device), but keep float64: half-precision labels no longer sum to 1. MPS refuses float64 outright.
+        exact = {name: buffer for name, buffer in self._buffers.items() if buffer is not None}
+        for name, buffer in exact.items():
+            self._buffers[name] = buffer.to(torch.float32) if buffer.is_floating_point() else buffer
+        super()._apply(fn, recurse)
+        for name, buffer in exact.items():
+            moved = self._buffers[name]
+            if moved is not None and buffer.is_floating_point() and moved.device.type != "mps":
+                self._buffers[name] = buffer.to(moved.device)
+        self._casts = {}  # frees the copies on the old device
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_casts": {}}
+
+    def _cast(self, name: str, like: Tensor) -> Tensor:
+        """The buffer ``name`` with the dtype and device of ``like``, cached for the next call."""
+        buffer = self._buffers[name]  # attribute access is ten times as slow
+        assert buffer is not None
+        dtype = like.dtype if buffer.is_floating_point() else buffer.dtype
+        if buffer.dtype == dtype and buffer.device == like.device:
+            return buffer
+        if torch.compiler.is_compiling():
+            return buffer.to(like.device, dtype)
+        # Cast again after an assignment (another tensor), and after writing in place or loading (another version).
+        known, version, cast = self._casts.get(name, (None, 0, buffer))
+        if known is not buffer or version != buffer._version or cast.dtype != dtype or cast.device != like.device:
+            with torch.inference_mode(False):  # a tensor cached in a validation step must be usable in training
+                cast = buffer.to(like.device, dtype)
+            self._casts[name] = buffer, buffer._version, cast
+        return cast
+
+    # States
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: Mapping[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        # States load strictly with or without the labels, and between a fixed α and "auto".
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        labels = {f"{prefix}{name}": self.get_buffer(name) for name in self._label_buffers()}
+        saved = labels.keys() & state_dict.keys()
+        if not saved:
+            missing_keys[:] = [key for key in missing_keys if key not in labels]
+        elif (
+            not self._labels_persist
+        ):  # PyTorch leaves buffers that are not persistent alone, and calls them unexpected
+            unexpected_keys[:] = [key for key in unexpected_keys if key not in labels]
+            missing_keys += sorted(labels.keys() - saved) if strict else []
+            for key in sorted(saved):
+                if labels[key].shape == state_dict[key].shape:
+                    with torch.no_grad():
+                        labels[key].copy_(state_dict[key])
+                else:
+                    error_msgs.append(
+                        f"size mismatch for {key}: the checkpoint's labels have shape {tuple(state_dict[key].shape)}, "
+                        f"this loss's {tuple(labels[key].shape)}; was the checkpoint trained on other classes?"
+                    )
+        alpha = f"{prefix}auto_alpha"
+        if self._auto is None:
+            unexpected_keys[:] = [key for key in unexpected_keys if key != alpha]
+            return
+        if alpha not in state_dict:
+            missing_keys[:] = [key for key in missing_keys if key != alpha]
+            if saved:
+                self.auto_alpha.fill_(1 - self._own().mean())
+        self.set_alpha(self.alpha)
+
+    def _label_buffers(self) -> tuple[str, ...]:
+        return ("own", "indices", "values", "rest") if self._is_sparse else ("soft_labels",)
+
 
 GUARDS = 16  # batches of probability targets to check for double smoothing; the first of mixup may be unmixed
 
@@ -101,7 +418,7 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
             raise ValueError(f"`reduction` must be 'mean', 'sum' or 'none', got {reduction!r}.")
         if weight_by not in ("class", "sample"):
             raise ValueError(f"`weight_by` must be 'class' or 'sample', got {weight_by!r}.")
-        auto = auto_alpha.requested(alpha)
+        auto = requested(alpha)
         if alpha is not None and auto is None:
             raise ValueError(f"`alpha` must be None or 'auto', as `soft_labels` have theirs already, got {alpha!r}.")
         super().__init__(soft_labels, auto, persistent=persistent)

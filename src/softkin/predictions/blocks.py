@@ -289,12 +289,26 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
         **_spread(blocks),
     }
     try:
+        _refuse_several(labels, source)
         labels = _from_zero(labels, source)
         if source.kind == "probs":
             return Predictions.from_probabilities(values, labels, **about)
         return Predictions(values, labels, **about)
     except (TypeError, ValueError) as error:
         raise SoftkinError(f"{source.name}: {error}") from error
+
+
+def _refuse_several(labels: Tensor | None, source: PredictionFile) -> None:
+    """Refuse zeros and ones of which rows have different numbers, beside logits: these are no votes."""
+    if labels is None or labels.ndim != 2 or source.kind != "logits" or labels.shape[1] < 2:
+        return
+    ones = (labels == 1).sum(dim=1)
+    if bool(((labels == 0) | (labels == 1)).all()) and len(ones.unique()) > 1:
+        raise SoftkinError(
+            f"{source.name}: labels have {int(ones.min())} to {int(ones.max())} ones in a row, as of several labels "
+            "per sample; `softkin evaluate --multi-label` measures such files, and `calibrators.PerLabel` repairs such "
+            "scores in Python; votes on classes that exclude each other need `probs`."
+        )
 
 
 def _from_zero(labels: Tensor | None, source: PredictionFile) -> Tensor | None:

@@ -48,7 +48,8 @@ class Predictions:
     """(N, K), floating-point"""
     labels: Tensor | None = None
     """(N,) int64; None where the samples belong to none of the classes (out of distribution). Given (N, K) votes or
-    soft labels, these are kept as ``votes``, and the labels are the classes with most of them"""
+    soft labels, these are kept as ``votes``, and the labels are the classes with most of them; one 1 in each row is a
+    class"""
     class_names: list[str] | None = None
     sample_ids: Tensor | list[str] | None = None
     """(N,) integers or texts that identify the samples in their data set"""
@@ -86,8 +87,10 @@ class Predictions:
         names = self.class_names if self.class_names is not None else named or columns_of(self.logits)
         labels = None if labels is None else checks.as_tensor(labels, "labels")
         if labels is not None and labels.ndim == 2 and labels.shape[1] != 1:
-            object.__setattr__(self, "votes", _shares(labels, logits.shape))
-            labels = _shares(labels, logits.shape).argmax(dim=1)
+            shares = _shares(labels, logits.shape)
+            if not bool(((labels == 0) | (labels == 1)).all() & (labels.sum(dim=1) == 1).all()):
+                object.__setattr__(self, "votes", shares)
+            labels = shares.argmax(dim=1)
         if labels is not None:
             labels = checks.class_labels(labels, num_samples=len(logits), num_classes=logits.shape[1]).cpu()
         if names is not None:

@@ -26,6 +26,9 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "final, or predicted, guess decide); beside a single score, the only column of two values such as 0 and 1; else "
      "the only column of class numbers, or of as many words as scores, that agrees with the highest score more often "
      "than guessing would, but not always", "`--label-column NAME`"),
+    ("truth in as many columns as classes: `true_cat`, `true_dog` beside `prob_cat`, `prob_dog`",
+     "with one 1 in each row the classes; with words such as `votes_cat` people's votes; with any number of ones "
+     "several labels per sample", "`--label-column NAME`, `--multi-label`"),
     ("columns beside the classes: ids, ages, predictions, folds, texts",
      "those that labels, a word (`prob_cat`, `cat_prob`, `P(cat)`, `p0` …) or sums show to be classes are read; the "
      "others "
@@ -106,6 +109,11 @@ def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]
     if v.shape[1] == 1:
         if low >= -checks.UNIT_ROUNDING and high <= 1 + checks.UNIT_ROUNDING:
             return "probs", False, f"{name}: {what} are read as probabilities, being from 0 to 1 (--logits overrules)."
+        if low < 0 and high <= 0:
+            raise SoftkinError(
+                f"{name}: of {what} no number is above 0, as with logarithms of probabilities; save the probabilities "
+                "instead, or type --logits if they are log-odds."
+            )
         if low < 0:
             return "logits", False, f"{name}: {what} are read as log-odds, since some are negative."
         if are_percent(v):

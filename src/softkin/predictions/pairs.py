@@ -22,13 +22,13 @@ from softkin.predictions.request import Reading
 
 CLASS_NAMES = ["wrong", "right"]
 WORDS = {
-    "1": 1, "true": 1, "yes": 1, "y": 1, "t": 1, "right": 1, "correct": 1, "pass": 1, "passed": 1,
-    "0": 0, "false": 0, "no": 0, "n": 0, "f": 0, "wrong": 0, "incorrect": 0, "fail": 0, "failed": 0,
+    "1": 1, "true": 1, "yes": 1, "y": 1, "t": 1, "right": 1, "correct": 1, "pass": 1, "passed": 1, "c": 1,
+    "0": 0, "false": 0, "no": 0, "n": 0, "f": 0, "wrong": 0, "incorrect": 0, "fail": 0, "failed": 0, "i": 0,
 }  # fmt: skip
 """What people write for an outcome"""
 LOGARITHMS = ("logprob", "log_prob", "logprobability", "log_probability", "cumulative_logprob", "mean_logprob")
 HEAD = 1000  # rows that show what an array holds
-SCORES = ("prob", "probability", "p", "forecast", *LOGARITHMS)
+SCORES = ("prob", "probability", "p", "forecast", "risk", "propensity", "likelihood", *LOGARITHMS)
 """Names of confidences that count only beside outcomes"""
 
 
@@ -61,9 +61,12 @@ def found(
         return None
     outcome = roles.find(columns, "outcome")
     score = roles.find(columns, "confidence") or (_score(columns) if outcome is not None else None)
+    of_classes = [column for column in columns if roles.class_of(column)]
+    if score is None and outcome is not None and len(of_classes) == 1 and roles.find(columns, "label") is None:
+        score = of_classes.pop()  # such as answer_prob
     if score is None:
         return _answered(columns, head)
-    if any(roles.class_of(column) for column in columns):
+    if of_classes:
         return None
     overrules = "(--positive-class 1 reads it as the score of class 1 instead)"
     if outcome is not None and _are_outcomes(head([outcome])[outcome]):
@@ -72,7 +75,7 @@ def found(
         )
     if roles.find([score], "confidence") is None:
         return None
-    answer, label = roles.find(columns, "prediction"), roles.find(columns, "label")
+    answer, label = _answer_and_label(columns)
     if label is not None and answer is not None:
         why = f"`{score}` is read as the confidence of pairs, which are right where `{answer}` is `{label}`"
         return Parts(score, label, answer, why)
@@ -87,9 +90,8 @@ def found(
 
 def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[str, Sequence[Any]]]) -> Parts | None:
     """A label, an answer and one score that is the answer's: of more than two classes, or never below half."""
-    score, label = _score(columns), roles.find(columns, "label")
-    others = [column for column in columns if column != label]
-    answer = roles.find(others, "prediction") or roles.find(others, "label")  # pipelines call their answer `label`
+    score = _score(columns)
+    answer, label = _answer_and_label(columns)
     if score is None or answer is None or label is None or any(roles.class_of(column) for column in columns):
         return None
     cells = head([score, answer, label])
@@ -102,6 +104,13 @@ def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[st
         return None
     why = f"`{score}` is read as the confidence of pairs, which are right where `{answer}` is `{label}`"
     return Parts(score, label, answer, f"{why} (--positive-class reads it as the score of one class instead)")
+
+
+def _answer_and_label(columns: Sequence[str]) -> tuple[str | None, str | None]:
+    """The columns of answers and of true ones."""
+    label = roles.find(columns, "label")
+    others = [column for column in columns if column != label]
+    return roles.find(others, "prediction") or roles.find(others, "label"), label  # pipelines call theirs `label`
 
 
 def _stated(columns: Sequence[str], name: str, reading: Reading) -> Parts:

@@ -15,14 +15,15 @@ from softkin._core import checks
 from softkin._io import roles
 from softkin._io.roles import Role, ScoreKind
 from softkin._io.tables import Rows, Table
-from softkin.predictions import answers, harness, multiple_choice, pairs
+from softkin.predictions import answers, harness, multiple_choice, pairs, truth_columns
 from softkin.predictions.blocks import Beside, Block, PredictionFile
 from softkin.predictions.inference import shown, sums_to_one
 from softkin.predictions.request import Reading
+from softkin.predictions.truth_columns import Truth
 from softkin.predictions.two_classes import PAIRS, plain
 
 NO_CLASSES: tuple[Role, ...] = (
-    "index", "id", "label", "prediction", "outcome", "score", "weight", "group", "time", "part",
+    "index", "id", "label", "prediction", "outcome", "score", "weight", "group", "time", "part", "measure",
 )  # fmt: skip
 """Roles of columns that often stand beside the scores; such a column is a class only if labels or sums show it"""
 FEW = 5  # rows: so few may sum to 1 by chance
@@ -50,9 +51,12 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     columns = [column for column in table.columns if column not in reading.ignore_columns]
     if harness.holds_samples(columns):
         return harness.from_table(table, reading)
+    truth = _truth_in_columns(table, columns, reading)
+    if truth is not None:
+        return _of_truth(table, truth, columns, reading)
     single = [column for column in columns if table.columns[column] in ("number", "text")]
     parts = pairs.found(single, table.head, table.name, reading)
-    if parts is not None:
+    if parts is not None and not (parts.why is not None and _has_classes(table, columns)):
         return pairs.from_table(table, parts, _whole_column(table, columns, "id"), reading)
     for option in ("class_columns", "ignore_columns"):
         for column in getattr(reading, option) or ():
@@ -84,6 +88,54 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
         table.name, found.kind, len(found.scores), table.num_rows, blocks, None if is_single else found.class_names,
         columns_named=found.class_names is not None, positive_class=found.positive_class,
         score_name=found.scores[0] if is_single else None, assumed=(*table.assumed, *assumed, *found.assumed),
+    )  # fmt: skip
+
+
+def _has_classes(table: Table, columns: Sequence[str]) -> bool:
+    """Whether there is a column for each class, beside a confidence and an outcome."""
+    numbers = [c for c in columns if table.columns[c] == "number" and not _has_role(c, *NO_CLASSES, "confidence")]
+    if len(numbers) > 1 and sums_to_one(_matrix(table.head(numbers), numbers)):
+        return True
+    labels = _whole_column(table, columns, "label")
+    return len(_named_by_labels(table, numbers, Beside(labels, None, None), whole=False)[0]) > 1
+
+
+def _truth_in_columns(table: Table, columns: list[str], reading: Reading) -> Truth | None:
+    """The columns of truth, one for each class, if there is no column of labels and no option names one."""
+    stated = (reading.label_column, reading.labels, reading.class_columns, reading.score, reading.outcome)
+    if any(option is not None for option in (*stated, reading.positive_class)):
+        return None
+    called = _whole_column(table, columns, "label")
+    truth = truth_columns.found(table, columns) if called is None else None
+    if truth is None or truth.kind != "several":
+        return truth
+    if not truth.is_called:
+        return None
+    raise SoftkinError(
+        f"{table.name}: {truth.why}; `softkin evaluate --multi-label` measures such files, and "
+        "`calibrators.PerLabel` repairs such scores in Python."
+    )
+
+
+def _of_truth(table: Table, truth: Truth, columns: Sequence[str], reading: Reading) -> PredictionFile:
+    """The predictions of a table with a column of truth for each class."""
+    ids = _whole_column(table, [column for column in columns if column not in truth], "id")
+    textual = [column for column in columns if table.columns[column] == "text" and column not in truth]
+    beside = Beside(None, ids, reading.text_part(textual, table.name)).among(columns, reading, table.name)
+
+    def blocks(count: int) -> Iterator[Block]:
+        start = 0
+        for rows in table.read(count, truth.scores, [*dict.fromkeys([*truth.truths, *beside.columns])]):
+            scores = checks.as_tensor(rows.numbers(truth.scores), "scores")
+            _, known, texts = beside.of(rows)
+            yield Block(scores, truth.read(rows, table.name, start), known, texts, **beside.about(rows))
+            start += len(scores)
+
+    left = _left_out(table, [column for column in columns if column not in truth.truths], truth.scores, beside)
+    return PredictionFile(
+        table.name, reading.kind or truth.kind_of_scores or kind_by_name(table.name, reading),
+        len(truth.scores), table.num_rows, blocks, truth.names,
+        assumed=(*table.assumed, f"{table.name}: {truth.why} (--label-column overrules).", *left),
     )  # fmt: skip
 
 
@@ -126,17 +178,21 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
             found.append(column)
     if called in found or not found:
         return called, []
-    column = _the_true_one(table, found)
-    return column, [f"{table.name}: `{column}` is read as the labels, since it holds names of columns."]
+    true = _the_true_one(table, found)
+    if true is None:
+        return called, []
+    return true, [f"{table.name}: `{true}` is read as the labels, since it holds names of columns."]
 
 
-def _the_true_one(table: Table, columns: Sequence[str]) -> str:
-    """The column that holds the truth, of several whose cells are names of classes: predictions, readers' opinions.
+def _the_true_one(table: Table, columns: Sequence[str]) -> str | None:
+    """The column that holds the truth, of those whose cells are names of classes: predictions, readers' opinions.
 
-    One that names the class of the highest score in every row is taken for predictions.
+    One that names the class of the highest score in every row is taken for predictions. None if all are predictions.
     """
     name = table.name
-    rest = [c for c in columns if roles.leaning(c) != "prediction" and not _has_role(c, "prediction")] or columns
+    rest = [c for c in columns if roles.leaning(c) != "prediction" and not _has_role(c, "prediction")]
+    if not rest:
+        return None
     true = [column for column in rest if roles.leaning(column) == "label"] or rest
     if len(true) > 1:
         winning = _winners(table)
@@ -174,6 +230,8 @@ def _label_by_its_cells(table: Table, columns: Sequence[str]) -> tuple[str | Non
     found = texts or [column for column in whole if not counts_rows(head[column])]
     if not fractions or not found:
         return None, []
+    if len(found) > 1:  # ids and names of files are no labels
+        found = [column for column in found if _may_be_labels(head[column], len(fractions))] or found
     if len(found) > 1:
         raise SoftkinError(
             f"{table.name} has no header, and {' and '.join(found[:3])} may be its labels; name one with "
@@ -181,6 +239,12 @@ def _label_by_its_cells(table: Table, columns: Sequence[str]) -> tuple[str | Non
         )
     what = "texts" if texts else "whole numbers"
     return found[0], [f"{table.name}: {found[0]} is read as the labels, since it alone holds {what}."]
+
+
+def _may_be_labels(cells: Sequence[Any], num_classes: int) -> bool:
+    """Whether there are no more kinds of cells than classes; numbers are from 0 or 1 on."""
+    forms = {plain(cell) for cell in cells if cell is not None}
+    return len(forms) <= num_classes and all(int(form) <= num_classes for form in forms if form.isdigit())
 
 
 def counts_rows(cells: Sequence[Any]) -> bool:
@@ -289,20 +353,27 @@ def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Re
     if reading.positive_class is not None and len(_scores(numbers, head, set())) == 1:
         return _one_score(table, columns, numbers, head, beside, reading)
     if not table.has_header:
-        scores = [column for column in numbers if not (_is_whole(head[column]) and counts_rows(head[column]))]
-        return Columns(scores, None, kind_by_name(name, reading))
-    prefixed = _narrowed(table, _prefixed(columns, beside, reading.kind, name), beside)
+        whole = [column for column in numbers if _is_whole(head[column])]
+        ids = [column for column in whole if counts_rows(head[column])]
+        if len(whole) < len(numbers):
+            ids += [column for column in whole if column not in ids and _is_odd(head[column], (), ())]
+        scores = [column for column in numbers if column not in ids]
+        return Columns(scores, None, kind_by_name(name, reading), assumed=_left_out(table, columns, scores, beside))
+    kind, said = (reading.kind, []) if reading.kind is not None else _both_kinds(table, columns, beside)
+    prefixed = _narrowed(table, _prefixed(columns, beside, kind, name), beside)
     answers = _answers(table, columns, numbers, head, beside)
     if len(prefixed) > 1 and _is_clear(table, prefixed, columns, beside):
         _refuse_several_models(table, prefixed, head, beside, answers)
         word = next(iter(prefixed.values()))[0]
-        said = roles.kind_of_word(word)
-        if reading.kind is not None and said not in (None, reading.kind):
+        word_says = roles.kind_of_word(word)
+        if reading.kind is not None and word_says not in (None, reading.kind):
             raise SoftkinError(
-                f"{name} is said to hold {reading.kind} (--{reading.kind}), but its columns' names say {said}."
+                f"{name} is said to hold {reading.kind} (--{reading.kind}), but its columns' names say {word_says}."
             )
         called = [known for _, known in prefixed.values()]
-        return _with_labels(table, columns, Columns(list(prefixed), called, said or reading.kind), beside, reading)
+        return _with_labels(
+            table, columns, Columns(list(prefixed), called, word_says or kind, assumed=said), beside, reading
+        )
     candidates = [column for column in numbers if column not in answers]
     if _is_binary(table, candidates, head, beside, answers):
         return _one_score(table, columns, numbers, head, beside, reading)
@@ -377,6 +448,8 @@ def _agreeing(table: Table, columns: Sequence[str], found: Columns, beside: Besi
         usable = table.columns[column] in ("number", "text") and column not in found.scores and column not in beside
         if not usable or _has_role(column, *(set(NO_CLASSES) - {"label"})) or roles.leaning(column) == "prediction":
             continue
+        if len(found.scores) > 2 and len(_forms(table, column)) < 3:
+            continue  # a flag, or the truth of one class
         numbers = _as_numbers(table.head([column])[column], found.class_names, len(found.scores))
         same = sum(a == b for a, b in zip(numbers, winning, strict=False))
         if len(numbers) == len(winning) and same < len(winning) and same > _by_chance(numbers, winning):
@@ -465,6 +538,21 @@ def _prefixed(
         return strong[kind] if kind and strong[kind] else next(group for group in strong.values() if group)
     largest = max(weak.values(), key=len, default={})
     return largest if len(largest) > 1 else {}
+
+
+def _both_kinds(table: Table, columns: Sequence[str], beside: Beside) -> tuple[ScoreKind | None, list[str]]:
+    """Logits, if a table also has the probabilities that follow from them; neither if it does not have both."""
+    by_kind = [_prefixed(columns, beside, kind) for kind in ("logits", "probs")]
+    logits, probs = ({known: column for column, (_, known) in found.items()} for found in by_kind)
+    if len(logits) < 2 or logits.keys() != probs.keys() or by_kind[0] == by_kind[1]:
+        return None, []
+    if any(table.columns[column] != "number" for found in by_kind for column in found):
+        return None, []
+    z, p = (_matrix(table.head(list(found.values())), list(found.values())) for found in (logits, probs))
+    order = [list(probs).index(known) for known in logits]
+    if not len(z) or not torch.allclose(z.softmax(dim=1), p[:, order], rtol=0, atol=0.005 + 1e-6):
+        return None, []
+    return "logits", [f"{table.name}: the logits are read, from which the probabilities follow (--probs overrules)."]
 
 
 def _narrowed(table: Table, prefixed: dict[str, tuple[str, str]], beside: Beside) -> dict[str, tuple[str, str]]:
@@ -709,7 +797,8 @@ def _scores(numbers: Sequence[str], head: Mapping[str, Sequence[Any]], answers: 
     called = [column for column in left if is_score(column)]
     fractions = [column for column in left if column not in called and _are_fractions(head[column])]
     predicted = [column for column in fractions if _has_role(column, "prediction")]
-    return called or predicted or fractions
+    found = called or predicted or fractions
+    return found or ([column for column in left if not _is_whole(head[column])] if len(left) == 1 else [])
 
 
 def _are_fractions(cells: Sequence[Any]) -> bool:

@@ -11,7 +11,7 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin._io.files import number
 from softkin.decisions import Abstain, Climb, PredictionSets, Rule, Tree
-from softkin.decisions.rows import set_apart
+from softkin.decisions.rule import set_apart
 from softkin.predictions import Predictions
 from softkin.report import sample_rows
 

@@ -18,7 +18,7 @@ from softkin._io.files import number
 from softkin.calibrators import Calibrator, TemperatureScaling
 from softkin.calibrators.held_out import cross_fit
 from softkin.decisions import select
-from softkin.evaluation import detection, in_memory
+from softkin.evaluation import in_memory
 from softkin.evaluation.comparison import difference
 from softkin.evaluation.results import Difference, Evaluation, Verdict
 from softkin.metrics import binning, catalogue
@@ -183,7 +183,7 @@ def build(
         "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
         "rows": sample_rows.encoded(shown_rows, y, predictions.sample_ids),
         "similarity": alike,
-        "out_of_distribution": [detection.out_of_distribution(predictions, each) for each in unknown],
+        "out_of_distribution": [in_memory.out_of_distribution(predictions, each) for each in unknown],
         "unknown": [_seen(each, variants[0]) for each in unknown],
         "groups": groups.shown(evaluated["groups"], predictions) if "groups" in evaluated else None,
         "sampled": None if population is None else {"rows": len(p), "of": population},

@@ -165,7 +165,7 @@ def of_limits(result: Mapping[str, Any]) -> ResultsPage:
         cell: ResultCell = {key: limit[key] for key in ("value", "low", "high") if key in limit}  # type: ignore[assignment]
         rows.append(
             {
-                "name": limit["title"],
+                "name": limit["title"] + (f" in {limit['group']}" if "group" in limit else ""),
                 "cells": {"value": cell},
                 "mark": limit["mark"],
                 "note": limit["text"],

@@ -9,7 +9,7 @@ from softkin import calibrators
 from softkin._io.files import number
 from softkin.lab.study import columns as registry
 from softkin.lab.study import story
-from softkin.lab.study.heads import HEADS
+from softkin.lab.study.columns import HEADS
 from softkin.lab.study.tabulation import Row
 from softkin.report.data import Choice, Overview, OverviewGroup, OverviewRow
 from softkin.report.overview import in_words, joined, kind_of, percent

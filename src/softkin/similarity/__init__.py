@@ -21,8 +21,7 @@ from softkin.similarity.formula import (
     normalised_rows,
     wrong_mass,
 )
-from softkin.similarity.neighbours import from_neighbours
-from softkin.similarity.outputs import from_confusion, from_outputs
+from softkin.similarity.outputs import from_confusion, from_neighbours, from_outputs
 from softkin.similarity.vectors import from_blocks, from_vectors, nearest
 
 __all__ = [

@@ -20,7 +20,7 @@ from data_files import cifar100_folder, png, python2_pickle, rows, tar_of, tiny_
 from softkin import SoftkinError
 from softkin._core.assumption import Assumption
 from softkin.lab import data
-from softkin.lab.data import word_counts
+from softkin.lab.data import labelled_tables
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 
@@ -255,7 +255,7 @@ def test_text_in_parquet_csv_and_jsonl(shared_data, tmp_path):
     assert train.class_names == ["card_arrival", "exchange_rate"]
     assert train.texts == [row["text"] for row in cut if row["split"] == "train"]
     assert train.values.dtype == np.uint8
-    assert np.array_equal(train.values, word_counts.counts(train.texts))
+    assert np.array_equal(train.values, labelled_tables.counts(train.texts))
     assert len({value.digest for value in loaded.values()}) == 1
     assert len(data.load(tmp_path / "t.csv", split="test")) == sum(row["split"] == "test" for row in cut)
     # A folder of one file for each part, and labels that are numbers.

@@ -11,7 +11,7 @@ from softkin.lab.study.advice import against_baseline, failed_trainings, tuned, 
 from softkin.lab.study.significance import Difference
 from softkin.lab.study.spec import StudySpec
 from softkin.lab.study.tabulation import Cell, Row, metric_columns
-from softkin.losses.auto_alpha import what_a_gap_implies
+from softkin.losses.soft_labels import what_a_gap_implies
 from softkin.metrics.intervals import gap_and_error
 from softkin.predictions import Predictions
 

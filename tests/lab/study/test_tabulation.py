@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from softkin import evaluation, metrics
-from softkin.lab.study import measure, tabulation
+from softkin.lab.study import perform, tabulation
 from softkin.lab.study.tabulation import Cell, Column, Row, Table, build
 from softkin.predictions import Predictions
 from study_parts import SHARP, kept, made, results
@@ -123,7 +123,7 @@ def test_an_infinite_loss_is_shown_as_such_and_is_no_tie(tmp_path):
     p[0] = torch.nn.functional.one_hot((good.known_labels[0] + 1) % 4, 4)
     bad = Predictions.from_probabilities(p, good.known_labels, sample_ids=good.sample_ids)
     bad.save(tmp_path / "runs" / "histogram-4" / "test.safetensors", force=True)
-    endless.record["metrics"] = json.loads(json.dumps(measure.on_test(bad)))
+    endless.record["metrics"] = json.loads(json.dumps(perform.on_test(bad)))
     table = build(kept(methods=("one-hot", "histogram"), seeds=5).spec, records, resamples=200)
     cell = table.row("histogram").cells["nll"]
     assert (cell.value, cell.std, cell.best, cell.tie) == (math.inf, None, False, False)
@@ -142,7 +142,7 @@ def test_the_floor_stands_beside_kde_output(five):
 
 def test_a_record_has_the_numbers_of_an_evaluation_of_the_same_predictions(tmp_path):
     test = made(tmp_path, "one-hot", 0, 1.0).test()
-    recorded, evaluated = measure.on_test(test), evaluation.evaluate(test, kde_interval=True)["metrics"]
+    recorded, evaluated = perform.on_test(test), evaluation.evaluate(test, kde_interval=True)["metrics"]
     common = recorded.keys() & evaluated.keys()
     assert {"accuracy", "nll", "ece_hist", "ece_hist_output", "ece_kde", "ece_kde_output"} <= common
     for key in common:
@@ -190,7 +190,7 @@ def test_an_error_of_scores_that_share_a_bin_is_flagged_and_never_the_best(tmp_p
         p[:, counts.argmax()] = share
         flat = Predictions.from_probabilities(p, labels, sample_ids=result.test().sample_ids)
         flat.save(tmp_path / "runs" / result.record["predictions"] / "test.safetensors", force=True)
-        result.record["metrics"] = json.loads(json.dumps(measure.on_test(flat)))
+        result.record["metrics"] = json.loads(json.dumps(perform.on_test(flat)))
     table = build(kept(methods=("one-hot", "histogram"), seeds=2).spec, records, resamples=200)
     for key in ("ece_hist", "ece_kde"):
         cell = table.row("histogram").cells[key]

@@ -10,7 +10,7 @@ import pytest
 from softkin import SoftkinError
 from softkin.cli import main
 from softkin.lab import suites
-from softkin.lab.study import measure, tabulation
+from softkin.lab.study import perform, tabulation
 from softkin.lab.suites.printed import METRICS, SCALES
 from softkin.lab.suites.runs import recipe_in_words
 
@@ -254,7 +254,7 @@ def miniature(name, folder):
 def _few_draws():
     """Chance levels from a few draws, and no ties, figures and report of each study: tested elsewhere, and not cheap."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "OF_RESULTS", replace(measure.OF_RESULTS, draws=4))
+        patch.setattr(perform, "OF_RESULTS", replace(perform.OF_RESULTS, draws=4))
         running = sys.modules["softkin.lab.study.run"]  # as an attribute that name is the function
         patch.setattr(running, "table", lambda folder: tabulation.table(folder, resamples=2))
         patch.setattr(running, "write", lambda folder, table, write_page: None)

@@ -20,7 +20,7 @@ from softkin import SoftkinError, predictions, smoothing
 from softkin._core import randomness
 from softkin.lab import data, models, training
 from softkin.lab.data import Labelled
-from softkin.lab.training import Method, Recipe, checkpoints, events
+from softkin.lab.training import Method, Recipe, checkpoints, loop
 
 
 @pytest.fixture(scope="module")
@@ -266,9 +266,9 @@ def test_only_the_two_newest_checkpoints_are_kept(split, tmp_path):
 
 
 def test_checkpoints_are_no_more_often_than_asked(split, tmp_path):
-    events = []
-    fit(split, epochs=5, folder=tmp_path, checkpoint_every=1e6, progress=events.append)
-    assert [event["step"] for event in events if event["event"] == "checkpoint"] == [20]  # the last is always written
+    loop = []
+    fit(split, epochs=5, folder=tmp_path, checkpoint_every=1e6, progress=loop.append)
+    assert [event["step"] for event in loop if event["event"] == "checkpoint"] == [20]  # the last is always written
 
 
 @pytest.mark.parametrize("damage", ["tensors", "cut", "state", "empty", "deep", "other"])
@@ -505,7 +505,7 @@ def test_json_lines_tell_steps_epochs_and_checkpoints(split, tmp_path, capsys):
 
 
 def test_json_lines_write_infinity_as_all_json_does(tmp_path):
-    with events.live(False, tmp_path / "log.jsonl", description="", main=True) as told:
+    with loop.live(False, tmp_path / "log.jsonl", description="", main=True) as told:
         told.tell("epoch", validation_nll=math.inf, loss=math.nan)
     line = json.loads((tmp_path / "log.jsonl").read_text(), parse_constant=pytest.fail)
     assert (line["validation_nll"], line["loss"]) == ("Infinity", None)
@@ -549,11 +549,11 @@ def test_tensorboard_gets_the_numbers(split, tmp_path):
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
         trained = fit(split, epochs=2, trackers=["tensorboard"], folder=tmp_path)
-        events = EventAccumulator(str(tmp_path / "softkin"))
-        events.Reload()
-    values = [event.value for event in events.Scalars("loss")]
+        loop = EventAccumulator(str(tmp_path / "softkin"))
+        loop.Reload()
+    values = [event.value for event in loop.Scalars("loss")]
     assert values == pytest.approx([entry["loss"] for entry in trained.history])
-    assert [event.step for event in events.Scalars("validation_accuracy")] == [2]
+    assert [event.step for event in loop.Scalars("validation_accuracy")] == [2]
 
 
 def test_predictions_carry_everything_and_survive_the_disk(split, tmp_path):

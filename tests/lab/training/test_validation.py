@@ -7,8 +7,8 @@ from torch.nn import functional as F
 
 from softkin import metrics
 from softkin.lab import data, models, training
-from softkin.lab.training import validation
-from softkin.lab.training.validation import refined_nll
+from softkin.lab.training import loop
+from softkin.lab.training.loop import refined_nll
 from training_parts import fit
 
 K = 4
@@ -56,8 +56,8 @@ def test_logits_of_rows_do_not_depend_on_how_many_are_taken_at_a_time(monkeypatc
         def rows(self, places):
             return torch.arange(11.0)[places, None] * torch.ones(3)
 
-    monkeypatch.setattr(validation, "EVALUATED", 3)
+    monkeypatch.setattr(loop, "EVALUATED", 3)
     model = torch.nn.Dropout(0.9).train()
-    logits = validation.evaluate(model, Plain(), rows, 3)
+    logits = loop.evaluate(model, Plain(), rows, 3)
     torch.testing.assert_close(logits, torch.tensor(list(rows), dtype=torch.float32)[:, None] * torch.ones(3))
     assert model.training

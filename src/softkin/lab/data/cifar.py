@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._io import files
-from softkin.lab.data.source import DataSource
+from softkin.lab.data.labelled import DataSource
 from softkin.lab.data.store import Content
 
 _NUMBERS = re.compile(r"[<>|]?[biuf][1248]")

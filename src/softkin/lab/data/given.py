@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin._core.progress import track
 from softkin._io import files, roles
-from softkin.lab.data import decoding, word_counts
-from softkin.lab.data.labelled import numbered
-from softkin.lab.data.source import WHOLE, DataSource
+from softkin.lab.data import decoding, labelled_tables
+from softkin.lab.data.labelled import WHOLE, DataSource, numbered
 from softkin.lab.data.store import Content, SampleKind
 
 TOGETHER = 256  # samples per chunk
@@ -55,7 +54,7 @@ def _read(dataset: Any, words: str, progress: bool | None) -> Content:
                     texts.append(str(value))
                 values.append(value if kind == "text" else _value(value, kind, row))
             if kind == "text":
-                yield word_counts.counts(values)
+                yield labelled_tables.counts(values)
                 continue
             shapes = {value.shape for value in values}
             if len(shapes) > 1:

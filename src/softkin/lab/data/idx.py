@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._io import files
-from softkin.lab.data.labelled import numbered
-from softkin.lab.data.source import DataSource
+from softkin.lab.data.labelled import DataSource, numbered
 from softkin.lab.data.store import Content
 
 TOGETHER = 4096  # images per chunk

@@ -1,6 +1,13 @@
-"""Tables with a column of labels and a column of images or text, of any format that is read as a table."""
+"""Tables with a column of labels and a column of images or text, of any format that is read as a table.
+
+Texts become hashed word counts. Word w is counted at index crc32(w) mod 4096, so that no vocabulary has to be learnt,
+stored or shipped. Words with the same index share a count. scikit-learn's ``HashingVectorizer`` has another hash, so
+that cached data and trained networks would change, and gives sparse matrices of floats, which would have to be made
+dense here.
+"""
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +20,41 @@ from softkin import SoftkinError
 from softkin._io import cache, files, roles
 from softkin._io import tables as table_files
 from softkin._io.tables import Table
-from softkin.lab.data import decoding, word_counts
-from softkin.lab.data.labelled import numbered
-from softkin.lab.data.source import OUT_OF_SCOPE, SUPERCLASSES, WHOLE, DataSource, canonical, is_part
+from softkin.lab.data import decoding
+from softkin.lab.data.folders import named
+from softkin.lab.data.labelled import OUT_OF_SCOPE, SUPERCLASSES, WHOLE, DataSource, canonical, is_part, numbered
 from softkin.lab.data.store import Content
-from softkin.lab.data.synsets import named
+
+PLACES = 4096
+TOGETHER = 1024  # texts per chunk: 4 MiB
+
+_WORD = re.compile(r"\w+(?:['’]\w+)?")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, lower-cased.
+
+    >>> words("What's my balance, please?")
+    ["what's", 'my', 'balance', 'please']
+    """
+    return _WORD.findall(text.lower().replace("’", "'"))
+
+
+def counts(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """Word counts (N, 4096); a count above 255 is stored as 255."""
+    result = np.zeros((len(texts), PLACES), dtype=np.uint8)
+    for row, text in zip(result, texts, strict=True):
+        for word in words(text):
+            place = zlib.crc32(word.encode("utf-8", "surrogatepass")) % PLACES
+            row[place] += row[place] < 255
+    return result
+
+
+def pieces(texts: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
+    """``counts`` in chunks."""
+    for start in range(0, len(texts), TOGETHER):
+        yield counts(texts[start : start + TOGETHER])
+
 
 TEXT_FORMS = ("csv", "tsv", "jsonl", "json")  # which hold no images
 
@@ -219,7 +256,7 @@ def _read(
             labels, names, "images", decoding.decoded(encoded, total=len(where), size=size, progress=progress)
         )
     texts = [str(others[0][row]) if others[0][row] is not None else "" for row in where]
-    return Content(labels, names, "text", word_counts.pieces(texts), texts)
+    return Content(labels, names, "text", pieces(texts), texts)
 
 
 def _labels(cells: Sequence[Any], classes: Classes, path: Path, column: str) -> NDArray[np.int64]:

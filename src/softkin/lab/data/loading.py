@@ -17,8 +17,7 @@ from softkin._core.names import did_you_mean
 from softkin._io import cache, files
 from softkin._io import tables as table_files
 from softkin.lab.data import archives, cifar, decoding, folders, given, idx, labelled_tables, npz, published, store
-from softkin.lab.data.labelled import Labelled, Samples, stored
-from softkin.lab.data.source import OUT_OF_SCOPE, DataSource, canonical, chosen
+from softkin.lab.data.labelled import OUT_OF_SCOPE, DataSource, Labelled, Samples, canonical, chosen, stored
 from softkin.lab.data.store import Content
 
 CONVERTED = "refs/convert/parquet"  # where the hub keeps a parquet copy of data sets in other forms

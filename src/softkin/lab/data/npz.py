@@ -14,8 +14,7 @@ from softkin._core.names import DIGITS
 from softkin._io import files, roles
 from softkin._io.numpy_files import Archive
 from softkin.lab.data import decoding
-from softkin.lab.data.labelled import Labelled, Samples, numbered
-from softkin.lab.data.source import WHOLE, DataSource, canonical, is_part
+from softkin.lab.data.labelled import WHOLE, DataSource, Labelled, Samples, canonical, is_part, numbered
 from softkin.lab.data.store import Content
 
 CHUNK = 2**24  # bytes read at a time

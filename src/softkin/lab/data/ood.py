@@ -10,8 +10,7 @@ from softkin import SoftkinError
 from softkin._core import checks
 from softkin._io import files
 from softkin.lab.data import decoding, loading
-from softkin.lab.data.labelled import Samples
-from softkin.lab.data.source import OUT_OF_SCOPE, chosen, official
+from softkin.lab.data.labelled import OUT_OF_SCOPE, Samples, chosen, official
 
 NOISE = ("uniform", "gaussian")
 

@@ -10,7 +10,7 @@ from typing import Any
 from softkin import SoftkinError
 from softkin._core.names import Registry
 from softkin._io import cache
-from softkin.lab.data import archives, download
+from softkin.lab.data import archives
 
 
 @dataclass(frozen=True)
@@ -192,14 +192,14 @@ def _path_of(known: DataSet) -> Path:
 def _fetched(file: PublishedFile, known: DataSet, force: bool, progress: bool | None) -> Path:
     target = cache.made("downloads") / file.name
     if target.exists() and not force:
-        if file.md5 is not None and (checksum := download.md5_of(target)) != file.md5:
+        if file.md5 is not None and (checksum := archives.md5_of(target)) != file.md5:
             raise SoftkinError(
                 f"{target} is not the official file: its MD5 must be {file.md5}, got {checksum}; remove it, or replace "
                 f"it with the file at {file.url}."
             )
         return target
     try:
-        download.fetch(file.url, target, md5=file.md5, size=file.size, progress=progress)
+        archives.fetch(file.url, target, md5=file.md5, size=file.size, progress=progress)
     except SoftkinError as error:
         raise SoftkinError(
             f"{str(error).rstrip('.')}. Where there is no network, fetch that file elsewhere and put it at {target}, "

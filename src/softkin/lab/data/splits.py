@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from softkin._core import checks
 from softkin._io import cache
 from softkin.lab.data import loading
-from softkin.lab.data.labelled import Labelled
-from softkin.lab.data.source import chosen, official
+from softkin.lab.data.labelled import Labelled, chosen, official
 
 SMALL = 2**24  # bytes
 CIFAR_100 = (50_000, 100)  # rows and classes of CIFAR-100's training set, for which 5,000 validation rows are usual

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from softkin import predictions
 from softkin._io import files
+from softkin.lab.study import columns, significance
 from softkin.lab.study import columns as registry
-from softkin.lab.study import heads, significance
 from softkin.lab.study.folder import Result, StudyFolder
 from softkin.lab.study.spec import TREE, TUNABLE, StudySpec
 from softkin.lab.study.story import DECIDING, would
 from softkin.lab.training.methods import Value, in_words
 from softkin.lab.training.recipe import RECIPES, Recipe
-from softkin.losses import auto_alpha
+from softkin.losses import soft_labels
 from softkin.metrics.intervals import gap_and_error
 from softkin.predictions import Predictions
 
@@ -52,7 +52,7 @@ def about(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], f
     if f"own {TREE}" in data.get("contents", {}):
         notes.append("Tree: the super-classes that come with the data.")
     if spec.heads:
-        kin = {heads.NAMES: "by class names", heads.MEANS: "by class means"}.get(data.get("kin", ""), "")
+        kin = {columns.NAMES: "by class names", columns.MEANS: "by class means"}.get(data.get("kin", ""), "")
         with_kin = f"Kin-head adds similar classes ({kin}) to it. " if kin else ""
         notes.append(
             f"Head: a linear discriminant on the features, blended with the network's scores. {with_kin}"
@@ -265,6 +265,6 @@ def implied(validation: list[Predictions]) -> str:
         gaps.append(gap)
         errors.append(error)
     over_seeds = statistics.stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else 0.0
-    words = auto_alpha.what_a_gap_implies(statistics.fmean(gaps), max(over_seeds, statistics.fmean(errors)))
+    words = soft_labels.what_a_gap_implies(statistics.fmean(gaps), max(over_seeds, statistics.fmean(errors)))
     seeds = f"{len(gaps)} seeds" if len(gaps) > 1 else "1 seed"
     return f"On the validation rows ({seeds}) one-hot training is {words}."

@@ -8,7 +8,7 @@ from pathlib import Path
 from softkin._core import threads
 from softkin.lab import models, training
 from softkin.lab.study import columns as registry
-from softkin.lab.study.heads import HEADS
+from softkin.lab.study.columns import HEADS
 from softkin.lab.study.perform import resolve
 from softkin.lab.study.plan import FACTOR, Job, Lookup, Plan, ResultRun, shortened
 from softkin.lab.study.records import Kept, Records

@@ -1,4 +1,4 @@
-"""Perform one run, on any engine: a job and the folders of its inputs become files and a record."""
+"""Perform one run, on any engine: a job and the folders of its inputs become files and a record with its metrics."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from softkin import __version__, calibrators, distances, predictions, similarity, word_vectors
+from softkin import __version__, calibrators, distances, metrics, predictions, similarity, word_vectors
 from softkin._core import checks, threads
 from softkin._io import cache
 from softkin._io.files import number
@@ -21,19 +21,24 @@ from softkin.distances import words
 from softkin.lab import data, models, training
 from softkin.lab.data.loading import recognise
 from softkin.lab.data.ood import NOISE
+from softkin.lab.study import columns
 from softkin.lab.study import columns as registry
-from softkin.lab.study import heads, measure
 from softkin.lab.study.plan import DistancesRun, Job, ResultRun
 from softkin.lab.study.records import Kept, Record, read
 from softkin.lab.study.spec import OUTPUTS, TREE, StudySpec, source_files
 from softkin.lab.training import training_run as training_run
 from softkin.lab.training.distances import label_doubts, opened
+from softkin.lab.training.loop import refined_nll
 from softkin.lab.training.training_run import Rows, TrainingRun, Unknown
-from softkin.lab.training.validation import refined_nll
+from softkin.metrics import catalogue
+from softkin.metrics.measurement import MeasuredData, Settings, measure
+from softkin.metrics.scopes import Claims
+from softkin.predictions import Predictions
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
     from softkin.lab.data import Split
+
 
 DIGITS = {"max_per_class": 10, "validation": 697, "test": 1000}
 """Few enough training images for a network to become over-confident, and enough test images to measure it"""
@@ -191,14 +196,14 @@ def _kin(spec: StudySpec, parts: "Split") -> str | None:
     Raises:
         ValueError: The data hold no features, so there is nothing for a head to read.
     """
-    if parts.train.kind != heads.NEEDS:
+    if parts.train.kind != columns.NEEDS:
         raise ValueError(
             f"method {spec.heads[0]} is a second head on frozen features, and {spec.data} holds {parts.train.kind}; "
             "leave it out, or pass features: an .npz with `features` and `labels`."
         )
     if not spec.uses_kin:
         return None
-    names = registry.named(heads.NAMES).source
+    names = registry.named(columns.NAMES).source
     assert names is not None
     why = "differ only by numbers or letters" if words.numbered([own[0] for own in parts.train.synonyms]) else ""
     try:
@@ -207,8 +212,8 @@ def _kin(spec: StudySpec, parts: "Split") -> str | None:
     except ValueError as error:
         why = f"cannot be looked up ({str(error).partition(';')[0]})"
     if why:
-        warnings.warn(f"the class names {why}: the kin of {heads.USES_KIN} are those of class means.", stacklevel=2)
-    return heads.MEANS if why else heads.NAMES
+        warnings.warn(f"the class names {why}: the kin of {columns.USES_KIN} are those of class means.", stacklevel=2)
+    return columns.MEANS if why else columns.NAMES
 
 
 def _tree_of(source: str) -> Path | None:
@@ -285,7 +290,7 @@ def _training(
     outcome = training_run.perform(run, method, out=out, work=work, device=device, progress=False)
     assert outcome is not None
     validation = outcome.predicted["validation"]
-    record = training_run.record_of(run, outcome, method) | {"metrics": measure.on_validation(validation)}
+    record = training_run.record_of(run, outcome, method) | {"metrics": on_validation(validation)}
     record["refined_nll"] = number(refined_nll(validation.logits, validation.known_labels))
     return record, [path.name for path in outcome.written]
 
@@ -343,7 +348,7 @@ def _result(run: ResultRun, out: Path, inputs: Inputs) -> tuple[dict[str, Any], 
         "split_digest": record["split_digest"],
         "effective_target": target,
         "cost": record.get("cost"),
-        "metrics": measure.on_test(test, dict(zip(record["ood"], unknown.values(), strict=True))),
+        "metrics": on_test(test, dict(zip(record["ood"], unknown.values(), strict=True))),
         "ood": record["ood"],
     }, written
 
@@ -363,5 +368,30 @@ def _headed(
     if run.head.distances is not None:
         file = inputs(run.head.distances) / "distances.safetensors"
         kin = run.head.kin(distances.measure("file", samples["train"], matrix=file), validation)
-    fitted = heads.fit(heads.HEADS[str(run.calibrator)](kin), validation, samples)
-    return fitted, [heads.applied(fitted, rows, samples[name]) for name, rows in others.items()]
+    fitted = columns.fit(columns.HEADS[str(run.calibrator)](kin), validation, samples)
+    return fitted, [columns.applied(fitted, rows, samples[name]) for name, rows in others.items()]
+
+
+OF_RESULTS = Settings(confidence=None, slow=True)
+"""Values, and those under calibration; a study's intervals are over its seeds, and come with its table"""
+
+
+def on_validation(predictions: Predictions) -> dict[str, MeasuredData]:
+    """The validation metrics by which values are chosen."""
+    claims = Claims.of(predictions.probabilities, predictions.known_labels)
+    return {key: one.to_dict() for key, one in measure(claims, catalogue.shown("select")).items()}
+
+
+def on_test(predictions: Predictions, ood: Mapping[str, Predictions] | None = None) -> dict[str, MeasuredData]:
+    """The metrics of a result's test predictions and of out-of-distribution sets."""
+    claims = Claims.of(predictions.probabilities, predictions.known_labels)
+    measured = measure(claims, catalogue.shown("record", claims.num_classes), OF_RESULTS)
+    numbers = {key: one.to_dict() for key, one in measured.items()}
+    for name, unknown in (ood or {}).items():
+        known, other = predictions.probabilities.amax(dim=1), unknown.probabilities.amax(dim=1)
+        numbers[f"auroc {name}"] = {"value": number(metrics.auroc(known, other))}
+        numbers[f"fpr_at_95 {name}"] = {"value": number(metrics.fpr_at_95(known, other))}
+        if predictions.mutual_information is not None and unknown.mutual_information is not None:
+            agreement = -predictions.mutual_information, -unknown.mutual_information
+            numbers[f"auroc_mutual_information {name}"] = {"value": number(metrics.auroc(*agreement))}
+    return numbers

@@ -18,8 +18,8 @@ from typing import Any
 
 from softkin import word_vectors
 from softkin._io import files
+from softkin.lab.study import columns
 from softkin.lab.study import columns as registry
-from softkin.lab.study import heads
 from softkin.lab.study.records import Kept, Record, measured
 from softkin.lab.study.spec import REFINED, TREE, TUNABLE
 from softkin.lab.training.methods import Value, in_words
@@ -82,7 +82,7 @@ class ResultRun(Run):
     """How values are chosen, if there are several"""
     choice: Choice | None = field(default=None, metadata=FOLLOWS)
     """None until all deciding trials are done"""
-    head: heads.Head | None = None
+    head: columns.Head | None = None
     """What the calibrator reads besides predictions, if it is a head"""
 
     def spec(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class Plan:
         self.spec, self.recipe = kept.spec, dict(kept.spec.recipe)
         self._data = {"source": kept.spec.data, "digest": str(kept.data["digest"])}
         self._contents = kept.contents
-        self._kin = str(kept.data.get("kin", heads.NAMES))
+        self._kin = str(kept.data.get("kin", columns.NAMES))
         self._methods = registry.known()
         self._trainings: dict[Any, Job] = {}
         self._tuned: dict[str, Tuning] = {}
@@ -306,17 +306,17 @@ class Plan:
             choice = Choice(search.chosen.job.digest, dict(search.chosen.values), tried, tuning)
             needs = (choice.run,)
         head = None
-        if calibrator in heads.HEADS:
+        if calibrator in columns.HEADS:
             kin = self.kin(method, seed)
             beta = spec.beta[0] if len(spec.beta) == 1 else "auto"
-            head = heads.Head(self._rows(seed), None if kin is None else kin.digest, beta, self._ood())
+            head = columns.Head(self._rows(seed), None if kin is None else kin.digest, beta, self._ood())
             needs += () if kin is None else (kin.digest,)
         run = ResultRun(method, seed, calibrator, tuple(candidates), chosen_by, choice, head)
         return Job(run, f"result of {registry.title(method)}, seed {seed}", needs)
 
     def kin(self, method: str, seed: int) -> Job | None:
         """The class distances that a head leans on; None for a method that has no such head."""
-        return self.distances(self._kin, seed) if registry.parts(method)[1] == heads.USES_KIN else None
+        return self.distances(self._kin, seed) if registry.parts(method)[1] == columns.USES_KIN else None
 
     # What is tried and chosen
 

@@ -12,8 +12,7 @@ from softkin._io import files
 from softkin.distances.sources import options as source_options
 from softkin.lab import models
 from softkin.lab.study import columns as registry
-from softkin.lab.study.columns import PAPER
-from softkin.lab.study.heads import HEADS, USES_KIN
+from softkin.lab.study.columns import HEADS, PAPER, USES_KIN
 from softkin.lab.training.methods import METHODS, Parameter, TrainingMethod, Value, parameters
 from softkin.lab.training.objectives.labels import PRIOR
 from softkin.lab.training.training_run import digest_of

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from softkin.lab.study import columns as registry
-from softkin.lab.study.heads import HEADS, USES_KIN
+from softkin.lab.study.columns import HEADS, USES_KIN
 from softkin.lab.study.significance import Difference
 
 if TYPE_CHECKING:

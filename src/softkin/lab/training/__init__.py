@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from softkin._core import ranks
     from softkin.lab.training.batches import Standardisation
     from softkin.lab.training.distances import class_distances, measured_distances
-    from softkin.lab.training.fitting import fit_method
     from softkin.lab.training.loop import Trained, fit
     from softkin.lab.training.methods import METHODS, Method
-    from softkin.lab.training.prediction import predict
     from softkin.lab.training.recipe import Recipe
+    from softkin.lab.training.training_run import fit_method, predict
 
 CHECKPOINT_EVERY = 5.0
 """The default of ``checkpoint_every``: minimum seconds between two checkpoints, so the most that a crash loses"""
@@ -59,9 +58,9 @@ _MODULES = {
     "Trained": "loop",
     "class_distances": "distances",
     "fit": "loop",
-    "fit_method": "fitting",
+    "fit_method": "training_run",
     "measured_distances": "distances",
-    "predict": "prediction",
+    "predict": "training_run",
 }
 
 

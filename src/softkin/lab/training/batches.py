@@ -16,7 +16,7 @@ from torch import Tensor
 
 from softkin._core.randomness import key
 from softkin.lab.training.methods import Method
-from softkin.lab.training.objectives.mixing import mixed_targets
+from softkin.lab.training.objectives.penalties import mixed_targets
 from softkin.lab.training.recipe import Recipe
 
 if TYPE_CHECKING:

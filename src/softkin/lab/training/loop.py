@@ -1,33 +1,224 @@
-"""The training loop: one plain loop for every method, in one process or many, which resumes after a crash."""
+"""The training loop: one plain loop for every method, in one process or many, which resumes after a crash.
+
+A signal that asks a run to end is remembered until the current step is done and a checkpoint is written. Progress is a
+line on the terminal, JSON lines in a file, and numbers for trackers.
+"""
 
 import contextlib
+import json
+import os
+import signal
+import threading
 import time
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from softkin import SoftkinError
+from softkin import SoftkinError, metrics
 from softkin._core import checks, ranks
+from softkin._core.modes import evaluating
+from softkin._core.progress import Update, bar
 from softkin._core.randomness import key, reseed
+from softkin._io import files
 from softkin.bayes import Companion
-from softkin.lab.training import CHECKPOINT_EVERY, checkpoints, launch, signals
+from softkin.calibrators import TemperatureScaling
+from softkin.lab.training import CHECKPOINT_EVERY, checkpoints, launch
 from softkin.lab.training.batches import Batches, Inputs, Standardisation
 from softkin.lab.training.checkpoints import Keeper, Standing
-from softkin.lab.training.events import Listener, Live, live
 from softkin.lab.training.methods import Method
 from softkin.lab.training.objectives import objective
 from softkin.lab.training.recipe import Recipe
-from softkin.lab.training.validation import cost_of, evaluate, validation_numbers
+from softkin.metrics.measurement import measure
+from softkin.metrics.scopes import Claims
 
 if TYPE_CHECKING:
     from accelerate import Accelerator  # type: ignore[import-untyped]
 
     from softkin.lab.data import Labelled
+
+
+HISTORY = {"accuracy": "accuracy", "ece_hist": "ece", "signed_gap": "gap", "nll": "nll"}
+"""The metrics of every epoch, and what its history calls them"""
+EVALUATED = 512  # rows at a time without gradients
+
+
+def validation_numbers(logits: Tensor, labels: Tensor, stop_by: str | None = None) -> dict[str, float]:
+    """The validation metrics of an epoch for its history, including the one of ``stop_by`` (``training.STOPS``)."""
+    names = HISTORY | ({"brier": "brier"} if stop_by == "brier" else {})
+    claims = Claims.of(logits.double().softmax(dim=1), labels)
+    measured = measure(claims, names)
+    numbers = {f"validation_{name}": measured[key].value for key, name in names.items()}
+    if stop_by == "refined-nll":
+        numbers["validation_refined_nll"] = refined_nll(logits, labels)
+    return numbers
+
+
+def cost_of(numbers: dict[str, float], stop_by: str) -> float:
+    """The metric of ``stop_by``, with a sign that makes the smallest value the best."""
+    key = HISTORY.get(stop_by, stop_by.replace("-", "_"))
+    value = numbers[f"validation_{key}"]
+    return -value if stop_by == "accuracy" else value
+
+
+def refined_nll(logits: Tensor, labels: Tensor) -> float:
+    """The NLL after temperature scaling on the same rows, the part that calibration cannot repair.
+
+    References:
+        Berta et al., Rethinking Early Stopping: Refine, Then Calibrate, 2025, arXiv:2501.19195, sec. 4 (TS-refinement).
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fitting warns where all rows are right: then no temperature is best
+        scaled = TemperatureScaling().fit(logits.double(), labels).predict_proba(logits.double())
+    return metrics.nll(scaled, labels)
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, inputs: Inputs, rows: range, num_classes: int) -> Tensor:
+    """Logits (n, K) of the rows, float32 on the CPU; the model's mode (train or eval) is restored."""
+    with evaluating(model):
+        logits = [torch.empty(0, num_classes)]
+        for start in range(rows.start, rows.stop, EVALUATED):
+            output = model(inputs.rows(slice(start, min(start + EVALUATED, rows.stop))))
+            logits.append(getattr(output, "logits", output).float().cpu())
+        return torch.cat(logits)
+
+
+Listener = Callable[[dict[str, Any]], None]
+
+PAUSE = 0.1  # seconds between two updates of the line
+
+
+class Live:
+    """Sends events to listeners: ``{"event": "start" | "step" | "epoch" | "checkpoint" | "end", …}``."""
+
+    def __init__(self, listeners: list[Listener]) -> None:
+        self.listeners = listeners
+
+    def tell(self, event: str, **fields: Any) -> None:
+        """Send an event to all listeners."""
+        for listener in self.listeners:
+            listener({"event": event, **fields})
+
+
+@contextlib.contextmanager
+def live(
+    progress: bool | Listener | None, log_json: str | Path | None, *, description: str, main: bool
+) -> Iterator[Live]:
+    """The listeners of a run: only the first process has any."""
+    with contextlib.ExitStack() as stack:
+        listeners: list[Listener] = []
+        if main and log_json is not None:
+            listeners.append(_JsonLines(stack.enter_context(_opened(Path(log_json)))))
+        if callable(progress):
+            if main:
+                listeners.append(progress)
+        elif main:
+            update = stack.enter_context(bar(description, show=progress, counts=False))
+            listeners += [] if update is None else [_Line(update)]
+        yield Live(listeners)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = files.replaceable(path).open("a", encoding="utf-8")
+    except OSError as error:
+        raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
+    with file:
+        yield file
+
+
+class _JsonLines:
+    """One event per line, flushed at once but not fsynced, so that others can follow the file."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self.file = file
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        line = {"time": round(time.time(), 3), **event}
+        self.file.write(json.dumps(files.plain(line), ensure_ascii=False, allow_nan=False) + "\n")
+        self.file.flush()
+
+
+class _Line:
+    """A progress line: epoch, images per second, loss, validation accuracy and ECE, time left."""
+
+    def __init__(self, update: Update) -> None:
+        self.update = update
+        self.validation, self.shown = "", 0.0
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        if event["event"] == "start":
+            self.update(total=event["steps"], completed=event["step"])
+        if event["event"] == "epoch" and event.get("validation_accuracy") is not None:
+            self.validation = (
+                f"  validation {100 * event['validation_accuracy']:.2f} %, ECE {100 * event['validation_ece']:.2f} %"
+            )
+        if event["event"] in ("step", "epoch"):
+            now = time.monotonic()
+            if event["event"] == "step" and now - self.shown < PAUSE:
+                return
+            self.shown = now
+            numbers = (
+                f"epoch {event['epoch']}/{event['epochs']}  {event['images_per_second']:,.0f} images/s  "
+                f"loss {event['loss']:.4f}{self.validation}"
+            )
+            self.update(completed=event["step"], numbers=numbers)
+
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stop:
+    """The signal that has asked the run to end, if any."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self._before: dict[int, Any] = {}
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        if self.signal == number == signal.SIGINT:  # a second Ctrl-C does not wait
+            raise KeyboardInterrupt
+        self.signal = number
+
+    def deliver(self, number: int) -> None:
+        """Handle the signal as it would have been handled without us."""
+        self.restore()
+        self.signal = 0
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        os.kill(os.getpid(), number)
+
+    def restore(self) -> None:
+        """Put back the handlers that were there before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def watched(active: bool) -> Iterator[Stop]:
+    """Watch for the signals in the main thread, the only one that gets them."""
+    stop = Stop()
+    if not active or threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    try:
+        for number in SIGNALS:
+            stop._before[number] = signal.signal(number, stop._remember)
+        yield stop
+    finally:
+        stop.restore()
+        if stop.signal:  # it arrived after the last check
+            stop.deliver(stop.signal)
+
 
 MOST_SEED = 2**63 - 1  # the largest that torch's generators take
 IDENTITY = ("method", "recipe", "seed", "training_digest")  # the fields of a record that identify a run
@@ -113,7 +304,7 @@ def fit(
         main = accelerator.process_index == 0
         with (
             launch.settings(recipe, accelerator.device),
-            signals.watched(path is not None) as stop,
+            watched(path is not None) as stop,
             live(progress, log_json, description=method.name, main=main) as events,
         ):
             run = _Run(model, train, validation, method, recipe, seed, path, accelerator, events, stop)
@@ -184,7 +375,7 @@ class _Run:
         folder: Path | None,
         accelerator: "Accelerator",
         events: Live,
-        stop: signals.Stop,
+        stop: Stop,
     ) -> None:
         self.model, self.method, self.recipe, self.seed, self.folder = model, method, recipe, seed, folder
         self.accelerator, self.events, self.stop = accelerator, events, stop
@@ -379,7 +570,7 @@ class _Run:
     def _look(self) -> None:
         """Check the losses since the last check, and signals. Collective: all ranks call it at the same steps."""
         wide = torch.float32 if self.device.type == "mps" else torch.float64
-        flags = [float(self.stop.signal == signal) for signal in signals.SIGNALS]
+        flags = [float(self.stop.signal == signal) for signal in SIGNALS]
         news = torch.cat([torch.stack(self.pending).to(wide), torch.tensor(flags, dtype=wide, device=self.device)])
         totals = ranks.total(news).tolist()  # one collective call for all of it
         losses, asked = totals[: -len(flags)], totals[-len(flags) :]
@@ -400,7 +591,7 @@ class _Run:
                 images_per_second=self._images_per_second(),
             )
         if self.at.step < steps:
-            self._end_if(next((signal for signal, count in zip(signals.SIGNALS, asked, strict=True) if count), 0))
+            self._end_if(next((signal for signal, count in zip(SIGNALS, asked, strict=True) if count), 0))
 
     def _images_per_second(self) -> float:
         return self.batches.size * self.at.step / self.batches.steps / max(self.at.epoch_seconds, 1e-9)

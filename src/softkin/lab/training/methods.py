@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from softkin._core.checks import Array
     from softkin.losses import SoftLabelCrossEntropy
-    from softkin.losses.auto_alpha import AutoAlpha
+    from softkin.losses.soft_labels import AutoAlpha
     from softkin.similarity import Outputs
 
 __all__ = [
@@ -119,7 +119,7 @@ class Method:
             from softkin import similarity
 
             return similarity.AUTO_BETA
-        from softkin.losses.auto_alpha import AutoAlpha
+        from softkin.losses.soft_labels import AutoAlpha
 
         self.auto_alpha = AutoAlpha()
         return self.auto_alpha.start

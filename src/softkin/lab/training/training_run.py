@@ -1,29 +1,170 @@
 """One training, from rows of data to predictions and a record: ``softkin train`` does one, a study does many.
 
 A ``TrainingRun`` says everything that the outcome depends on, as plain data with a digest; ``perform`` does it.
+
+``fit_method`` trains methods that need more than one plain network: added dropout, a companion module, or several
+networks. ``predict`` standardises data as in training.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import torch
+from torch import nn
+
+from softkin import smoothing
 from softkin._core import ranks
+from softkin._core.randomness import key
 from softkin._io import files
+from softkin.bayes import Companion, Ensemble, Posterior, distilled_similarity
 from softkin.lab import data, models
-from softkin.lab.training.fitting import cost, fit_method
-from softkin.lab.training.loop import Trained
+from softkin.lab.training.batches import Inputs, Standardisation
+from softkin.lab.training.launch import checked_device
+from softkin.lab.training.loop import Trained, evaluate, fit
 from softkin.lab.training.methods import SIMILARITY, Method, Value
-from softkin.lab.training.prediction import predict
 from softkin.lab.training.recipe import Recipe
+from softkin.predictions import Predictions
 
 if TYPE_CHECKING:
     from softkin.distances import ClassDistances
-    from softkin.lab.data import Samples, Split
+    from softkin.lab.data import Labelled, Samples, Split
     from softkin.predictions import Predictions
     from softkin.similarity import Outputs
+
+
+def predict(
+    trained: Trained | nn.Module,
+    data: "Samples",
+    *,
+    standardisation: Standardisation | None = None,
+    device: str | torch.device | None = None,
+    split_digest: str | None = None,
+    name: str | None = None,
+) -> Predictions:
+    """The predictions of a network for each row of ``data``.
+
+    Args:
+        trained: The result of ``fit``, or a network; a network needs ``standardisation``.
+        data: The rows; labels are optional, as out-of-distribution rows have none.
+        standardisation: The standardisation of the training, if ``trained`` is a network.
+        device: The device to compute on; by default the network's.
+        split_digest: Digest of the split that the rows came from, kept with the predictions.
+        name: A name for the rows, such as "test".
+    """
+    model, class_names = (trained.model, trained.class_names) if isinstance(trained, Trained) else (trained, None)
+    how = trained.standardisation if isinstance(trained, Trained) else standardisation
+    if how is None:
+        raise ValueError(
+            "`standardisation` must be given with a bare network: pass the result of fit, or its standardisation."
+        )
+    weight = next(model.parameters(), torch.empty(0))
+    target = weight.device if device is None else checked_device(device)
+    model.to(target)
+    laid_out = any(
+        weights.ndim == 4 and not weights.is_contiguous() and weights.is_contiguous(memory_format=torch.channels_last)
+        for weights in model.parameters()
+    )
+    inputs = Inputs(data, how, device=target, channels_last=laid_out and data.kind == "images")
+    known = class_names or (list(data.class_names) if data.class_names else None)
+    rows = range(len(data.values))
+    information = None
+    if isinstance(model, Posterior):
+        mean = model.averaged(lambda network: evaluate(network, inputs, rows, len(known or ())))
+        logits, information = mean.logits, mean.mutual_information
+    else:
+        logits = evaluate(model, inputs, rows, len(known or ()))
+    labels = None if data.labels is None else torch.from_numpy(data.labels.copy())
+    return Predictions(
+        logits,
+        labels,
+        class_names=known,
+        sample_ids=None if data.ids is None else torch.from_numpy(data.ids.copy()),
+        split_digest=split_digest,
+        name=name,
+        mutual_information=information,
+    )
+
+
+Build = Callable[..., nn.Module]
+"""(seed, **options) → a network"""
+
+
+def fit_method(
+    build: Build,
+    train: "Labelled",
+    validation: "Labelled | None" = None,
+    *,
+    method: Method,
+    recipe: Recipe,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    **options: Any,
+) -> Trained:
+    """Build and train what a method needs: like ``fit``, but also for methods that train several networks.
+
+    The members of an ensemble differ in their initial weights and in the order of the rows; the first is the network
+    that "one-hot" trains with the same seed. Each has checkpoints of its own, so a crash costs at most one of them.
+
+    Args:
+        build: ``build(seed)`` makes a network; for "mc-dropout" ``build(seed, dropout=0.2)`` is called.
+        train: The training rows.
+        validation: The validation rows, as for ``fit``.
+        method: Any.
+        recipe: The recipe, as for ``fit``.
+        seed: The seed of ``fit``, and of the initial weights.
+        folder: The folder for checkpoints.
+        options: Other options of ``fit``.
+    """
+    wanted = {} if method.labelling.options is None else method.labelling.options(method)
+    path = None if folder is None else Path(folder)
+
+    def trained(member: Method, own: int, part: str | None = None) -> Trained:
+        subfolder = path if path is None or part is None else path / part
+        return fit(
+            build(own, **wanted), train, validation, method=member, recipe=recipe, seed=own, folder=subfolder, **options
+        )
+
+    if not method.labelling.several:
+        return trained(method, seed)
+    seeds = [seed, *(key(seed, "member", place) for place in range(1, int(method.values["members"])))]
+    members = [trained(Method("one-hot"), own, f"member-{place}" if place else None) for place, own in enumerate(seeds)]
+    ensemble = replace(members[0], model=Ensemble([member.model for member in members]).eval())
+    networks = members
+    if method.labelling.distils:
+        networks = [*members, trained(_taught(method, ensemble, validation), seed, "student")]
+    target = method.effective_target(len(ensemble.class_names))
+    about = {"method": method.to_dict(), "effective_target": target, "networks": len(networks)}
+    return replace(
+        networks[-1] if method.labelling.distils else ensemble,
+        seconds=sum(member.seconds for member in networks),
+        resumed=any(member.resumed for member in networks),
+        effective_target=target,
+        record={**networks[-1].record, **about, "seed": seed},
+    )
+
+
+def _taught(method: Method, ensemble: Trained, validation: "Labelled | None") -> Method:
+    """Class-similarity smoothing with the similarity that the ensemble shows on the validation rows."""
+    if validation is None or len(validation.labels) == 0:
+        raise ValueError(f"the method {method.label} needs validation rows, but there are none.")
+    s = distilled_similarity(predict(ensemble, validation))
+    return Method(
+        SIMILARITY.name, soft_labels=smoothing.similarity_labels(s, method.values["alpha"]), distance="ensemble"
+    )
+
+
+def cost(trained: Trained) -> dict[str, float] | None:
+    """The cost of a method relative to the plain network: passes per prediction, memory factor, networks trained."""
+    model, networks = trained.model, trained.record.get("networks", 1)
+    if not isinstance(model, Companion):
+        return None if networks == 1 else {"passes": 1, "memory": 1.0, "networks": networks}
+    plain = sum(tensor.numel() for tensor in model.network.state_dict().values())
+    return {"passes": model.passes, "memory": model.held / max(1, plain), "networks": networks}
+
 
 FOLLOWS = {"follows": True}
 """Metadata of a field that follows from runs that were done before, and is no part of the digest"""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from softkin import similarity, smoothing
 from softkin.lab.training import Method
 from softkin.lab.training.objectives import objective
-from softkin.lab.training.objectives.mixing import mixed_targets
+from softkin.lab.training.objectives.penalties import mixed_targets
 
 K = 5
 

@@ -7,7 +7,7 @@ import torch
 from softkin import bayes, smoothing
 from softkin.lab import data, training
 from softkin.lab.training import Method, Recipe
-from softkin.lab.training.fitting import cost
+from softkin.lab.training.training_run import cost
 from training_parts import FEW, build, fit
 
 

@@ -1,7 +1,10 @@
-"""Methods whose loss penalises confidence: focal, margin, MMCE, dual focal, ACLS and class-adaptive margins.
+"""Methods whose loss penalises confidence (focal, margin, MMCE, dual focal, ACLS …), and those that mix two samples.
 
 Each is a sum over samples, so that parts of a batch add up; a penalty that compares the samples of a batch with each
 other takes those of one part.
+
+Of mixed samples, one λ is drawn for each batch, and the second sample is another of the same batch, as in the authors'
+code.
 """
 
 from typing import TYPE_CHECKING
@@ -11,10 +14,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from softkin.lab.training.declaration import Parameter
-from softkin.lab.training.objectives.objective import Objective
+from softkin.lab.training.objectives.objective import Mixing, Objective
 
 if TYPE_CHECKING:
     from softkin.lab.training.methods import Method
+
 
 WIDTH = 0.4  # width of MMCE's kernel, from the authors' code
 POSITIVE, NEGATIVE = 1.0, 0.1  # ACLS's weights of the highest logit and of the others, from the authors' code
@@ -221,3 +225,36 @@ class ClassAdaptive(
         h = excess_over(logits.to(self.table), self.method.values["margin"])
         slopes = lagrangian_slope(h, self.table, self.rho).clamp(LEAST, MOST)
         self.table.copy_(slopes.mean(dim=0).clamp(LEAST, MOST))
+
+
+def _mixing(default: float) -> Parameter:
+    return Parameter(
+        "mixing", "a", default, "how strongly two samples are mixed: the parameter a of Beta(a, a)", "above 0"
+    )
+
+
+class Mixup(Mixing, name="mixup", parameters=(_mixing(0.2),), tuned="mixing"):
+    """Two samples blended, and their labels: λ·a + (1−λ)·b, λ from Beta(a, a) (Zhang et al., 2018)."""
+
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        a = method.values["mixing"]
+        return f"two samples mixed, λ·first + (1−λ)·second, λ ~ Beta({a:g}, {a:g})"
+
+
+class CutMix(
+    Mixing, name="cutmix", title="CutMix", parameters=(_mixing(1.0),), tuned="mixing", images_only=True, pastes=True
+):
+    """A rectangle of one image pasted into another, labels by area (Yun et al., 2019)."""
+
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        a = method.values["mixing"]
+        return f"a rectangle of a second sample pasted in, labels by area, area kept ~ Beta({a:g}, {a:g})"
+
+
+def mixed_targets(first: Tensor, second: Tensor, weight: float, num_classes: int) -> Tensor:
+    """λ·e_a + (1−λ)·e_b, (N, K)."""
+    rows = torch.zeros(len(first), num_classes, device=first.device)
+    rows.scatter_(1, first[:, None], weight)
+    return rows.scatter_add_(1, second[:, None], torch.full_like(rows[:, :1], 1 - weight))

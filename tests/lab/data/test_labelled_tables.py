@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from softkin.lab.data import word_counts
+from softkin.lab.data import labelled_tables
 
 
 def test_hashed_words_against_a_plain_count():
@@ -13,5 +13,5 @@ def test_hashed_words_against_a_plain_count():
     for row, words in enumerate([["set", "an", "alarm", "an", "alarm"], [], ["naïve", "café's"] * 300]):
         for word in words:
             expected[row, zlib.crc32(word.encode()) % 4096] += 1
-    assert np.array_equal(word_counts.counts(texts), expected.clip(max=255))
-    assert word_counts.counts(texts)[2].max() == 255
+    assert np.array_equal(labelled_tables.counts(texts), expected.clip(max=255))
+    assert labelled_tables.counts(texts)[2].max() == 255

@@ -3,7 +3,7 @@
 import pytest
 
 from softkin import metrics
-from softkin.evaluation import sentence
+from softkin.evaluation import results
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from softkin.evaluation import sentence
 def test_the_sentence_says_what_the_intervals_allow(gap, ece, kind, words):
     cells = {"count": [0] * 300, "hit_sum": [0] * 300, "score_sum": [0.0] * 300}
     cells["count"][269], cells["hit_sum"][269], cells["score_sum"][269] = 100, 76, 90.0
-    said = sentence.verdict(metrics.Interval(*gap, 0.95), metrics.Interval(*ece, 0.95), cells)
+    said = results.verdict(metrics.Interval(*gap, 0.95), metrics.Interval(*ece, 0.95), cells)
     assert (said["kind"], said["headline"]) == (kind, words)
     assert said["detail"].startswith(
         "On average 90.0 % sure and 76.0 % right: of the answers given at about 90 %, 76 % are right."
@@ -35,13 +35,13 @@ def test_the_sentence_says_what_the_intervals_allow(gap, ece, kind, words):
 
 def test_the_window_of_the_sentence_moves_to_where_answers_are():
     cells = {"count": [0] * 300, "hit_sum": [0] * 300}
-    assert sentence.window(cells) is None
+    assert results.window(cells) is None
     cells["count"][284], cells["count"][285] = 29, 1000  # the last cell of the window around 90 %, the first beyond
-    assert sentence.window(cells) is None
+    assert results.window(cells) is None
     cells["count"][284], cells["hit_sum"][284] = 30, 15
-    assert sentence.window(cells) == (90, 0.5, 30)
+    assert results.window(cells) == (90, 0.5, 30)
     cells["count"][284], cells["count"][150] = 0, 40
-    assert sentence.window(cells) == (50, 0.0, 40)
+    assert results.window(cells) == (50, 0.0, 40)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,6 @@ def test_a_classifier_that_claims_too_little_hears_why(gap, trained, named):
     cells = {"count": [0] * 300, "hit_sum": [0] * 300, "score_sum": [0.0] * 300}
     cells["count"][269], cells["hit_sum"][269], cells["score_sum"][269] = 100, 95, 82.0
     near = metrics.Interval(gap, gap - 0.005, gap + 0.005, 0.95)
-    said = sentence.verdict(near, metrics.Interval(0.13, 0.12, 0.14, 0.95), cells, trained=trained)
+    said = results.verdict(near, metrics.Interval(0.13, 0.12, 0.14, 0.95), cells, trained=trained)
     assert said["kind"] == "under"
     assert ("do not smooth further" in said["detail"]) == named

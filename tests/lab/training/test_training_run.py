@@ -15,8 +15,8 @@ from softkin import bayes, report
 from softkin.lab import data, models, study, training
 from softkin.lab.study import advice
 from softkin.lab.training import Method, Recipe
-from softkin.lab.training.fitting import cost
 from softkin.lab.training.session import Session
+from softkin.lab.training.training_run import cost
 from study_parts import quick, without_pictures  # noqa: F401  a fixture
 from training_parts import FEW, build, fit
 

@@ -23,7 +23,7 @@ from softkin import SoftkinError
 from softkin._core import progress
 from softkin._io import cache
 from softkin.lab import data
-from softkin.lab.data import download, published
+from softkin.lab.data import archives, published
 from softkin.lab.data.published import DataSet, PublishedFile
 from softkin.word_vectors import WordVectors
 
@@ -87,7 +87,7 @@ def site(monkeypatch, tmp_path):
     """The server, its files, and how it misbehaves."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("SOFTKIN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(download, "PAUSE", 0)
+    monkeypatch.setattr(archives, "PAUSE", 0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     site = SimpleNamespace(files={}, requests=[], cuts=[], ranges=True, tags=True, length=True, refuse=None)
@@ -106,7 +106,7 @@ MD5 = hashlib.md5(CONTENT).hexdigest()
 
 
 def fetch(site, target, **options):
-    download.fetch(f"{site.url}/x.bin", target, **{"md5": MD5, "progress": False, **options})
+    archives.fetch(f"{site.url}/x.bin", target, **{"md5": MD5, "progress": False, **options})
 
 
 def test_a_whole_file(site, tmp_path):
@@ -148,9 +148,9 @@ def test_a_file_that_changed_in_between_is_not_mixed(site, tmp_path):
         site.files["/x.bin"] = CONTENT
         return original(path)
 
-    original = download._noted
+    original = archives._noted
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(download, "_noted", lambda path: changed(path) if len(site.requests) == 1 else original(path))
+        patch.setattr(archives, "_noted", lambda path: changed(path) if len(site.requests) == 1 else original(path))
         fetch(site, tmp_path / "x.bin")
     assert (tmp_path / "x.bin").read_bytes() == CONTENT
     assert [asked for _, asked in site.requests] == [None, "bytes=1000000-"]
@@ -238,7 +238,7 @@ def test_refusals_and_no_network(site, tmp_path):
     with pytest.raises(SoftkinError, match="HTTP 503 Service Unavailable"):
         fetch(site, tmp_path / "x.bin")
     with pytest.raises(SoftkinError, match="could not be reached: .*refused"):
-        download.fetch("http://127.0.0.1:9/x.bin", tmp_path / "x.bin")
+        archives.fetch("http://127.0.0.1:9/x.bin", tmp_path / "x.bin")
 
 
 @pytest.mark.slow

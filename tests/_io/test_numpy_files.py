@@ -6,13 +6,13 @@ import torch
 from safetensors.torch import save_file
 
 from softkin import SoftkinError
-from softkin._io import array_files
+from softkin._io import numpy_files
 
 X = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
 def read(path, names=("features",)):
-    return array_files.read(path, "features (N, d)", names, lambda shape: len(shape) == 2)
+    return numpy_files.read(path, "features (N, d)", names, lambda shape: len(shape) == 2)
 
 
 def test_every_format_gives_the_same(tmp_path):
