@@ -151,8 +151,7 @@ class Reference:
     @property
     def winning(self) -> tuple[Array, Array]:
         """(the winning score, its true chance) of each row."""
-        rows, winner = np.arange(len(self.p)), self.p.argmax(axis=1)
-        return self.p[rows, winner], self.q[rows, winner]
+        return winning(self.p, self.q)
 
 
 @lru_cache(maxsize=2)
@@ -450,10 +449,36 @@ def ordered(rng: np.random.Generator, n: int) -> tuple[Array, Array, dict[str, A
     return p, labels(q, rng), {}, (p, q)
 
 
+def weighted_classes(rng: np.random.Generator, n: int) -> tuple[Array, Array, dict[str, Any], Any]:
+    """Five classes, over-confident, with weights that fall with the winning score."""
+    p, q = sharpened(5, 1.5, spread=1.5)(rng, n)
+    w = rng.uniform(0.5, 1.5, n) * (1.5 - p.max(axis=1))
+    return p, labels(q, rng), {"sample_weight": w}, (p, q, w)
+
+
+SIDE = 4
+
+
+def pixels(rng: np.random.Generator, n: int) -> tuple[Array, Array, dict[str, Any], Any]:
+    """Images of 4 × 4 pixels, n / 4 of them, and three classes; those of an image share a factor of over-confidence."""
+    images = n // 4
+    factor = np.exp(0.3 + 0.3 * rng.normal(size=images)).repeat(SIDE * SIDE)[:, None]
+    mood = 0.7 * rng.normal(size=(images, 3)).repeat(SIDE * SIDE, axis=0)
+    logits = mood + 1.5 * rng.normal(size=(len(mood), 3))
+    p, q = softmax(factor * logits), softmax(logits)
+    shape = (images, SIDE, SIDE)
+    return p.reshape(*shape, 3).transpose(0, 3, 1, 2), labels(q, rng).reshape(shape), {}, (p, q)
+
+
+def winning(p: Array, q: Array) -> tuple[Array, Array]:
+    """(the winning score, its true chance) of each row."""
+    rows, winner = np.arange(len(p)), p.argmax(axis=1)
+    return p[rows, winner], q[rows, winner]
+
+
 def winning_error(p: Array, q: Array) -> float:
     """The histogram ECE of the winners."""
-    rows, winner = np.arange(len(p)), p.argmax(axis=1)
-    return binned_error(p[rows, winner], q[rows, winner], WIDTH, 1, len(p))
+    return binned_error(*winning(p, q), WIDTH, 1, len(p))
 
 
 def ranked(p: Array, q: Array) -> float:
@@ -492,6 +517,24 @@ SHAPES = {
         },
     ),
     "ordered classes": Shape(ordered, {"rps": ranked}),
+    "weighted classes": Shape(
+        weighted_classes,
+        {
+            "ece_hist": lambda p, q, w: claims_error(*winning(p, q), w),
+            "accuracy": lambda p, q, w: float((w * winning(p, q)[1]).sum() / w.sum()),
+            "nll": lambda p, q, w: float((w * -(q * np.log(p)).sum(axis=1)).sum() / w.sum()),
+            "brier": lambda p, q, w: float((w * ((p - q) ** 2 + q * (1 - q)).sum(axis=1)).sum() / w.sum()),
+        },
+    ),
+    "pixels of n / 4 images": Shape(
+        pixels,
+        {
+            "ece_hist": winning_error,
+            "accuracy": lambda p, q: float(winning(p, q)[1].mean()),
+            "nll": lambda p, q: float(-(q * np.log(p)).sum(axis=1).mean()),
+            "signed_gap": lambda p, q: float(np.subtract(*winning(p, q)).mean()),
+        },
+    ),
 }
 
 
@@ -514,6 +557,45 @@ def kinds_chunk(name: str, n: int, chunk: int, draws: int = CHUNK) -> dict[str, 
                 scores, outcomes, **options, **chosen, confidence=LEVEL, resamples=RESAMPLES, seed=r
             )
             tally.add(quantity, interval.low, interval.high, truth, float(interval))
+    return dict(tally.counts)
+
+
+# ------------------------------------------------------------------------------------------------------- groups
+
+
+GROUPS = {"three groups": (0.7, 1.0, 1.5), "eight groups": tuple(np.linspace(0.7, 1.6, 8).tolist())}
+"""By what the logits of each group are multiplied"""
+GROUPED: dict[str, Callable[[Array, Array], float]] = {
+    "accuracy": lambda p, q: float(winning(p, q)[1].mean()),
+    "nll": lambda p, q: float(-(q * np.log(p)).sum(axis=1).mean()),
+    "ece_hist": winning_error,
+    "signed_gap": lambda p, q: float(np.subtract(*winning(p, q)).mean()),
+}
+
+
+@lru_cache(maxsize=16)
+def group_truths(name: str) -> dict[str, list[float]]:
+    """Of 100,000 rows of each group."""
+    drawn = [sharpened(5, factor)(np.random.default_rng(99), 100_000) for factor in GROUPS[name]]
+    return {quantity: [truth(*pair) for pair in drawn] for quantity, truth in GROUPED.items()}
+
+
+def groups_chunk(name: str, n: int, chunk: int, draws: int = CHUNK) -> dict[str, Any]:
+    """Intervals of n rows of each group at the level of ``evaluate_groups``: "held" if all hold their truths."""
+    tally = Tally()
+    tail = (1 - LEVEL) / len(GROUPS[name])
+    settings: dict[str, Any] = {"confidence": 1 - tail, "resamples": max(RESAMPLES, math.ceil(4 / tail))}
+    for r in range(draws):
+        rng = np.random.default_rng([zlib.crc32(name.encode()), n, chunk, r])
+        missed = dict.fromkeys(GROUPED, 0)
+        for g, factor in enumerate(GROUPS[name]):
+            p, q = sharpened(5, factor)(rng, n)
+            y = labels(q, rng)
+            for quantity in GROUPED:
+                found = metrics.interval(p, y, quantity, seed=r, **settings)
+                missed[quantity] += not found.low <= group_truths(name)[quantity][g] <= found.high
+        for quantity, number in missed.items():
+            tally.add(quantity, 0.0, 0.0, float(number), 0.0)
     return dict(tally.counts)
 
 
@@ -707,6 +789,7 @@ SIMULATIONS = {
     "metrics": Simulation(metrics_chunk, tuple(POPULATIONS), SIZES),
     "errors": Simulation(errors_chunk, tuple(POPULATIONS), ALL_SIZES),
     "kinds": Simulation(kinds_chunk, tuple(SHAPES), ALL_SIZES),
+    "groups": Simulation(groups_chunk, tuple(GROUPS), ALL_SIZES),
     "pairs": Simulation(pairs_chunk, tuple(PAIRS), SIZES),
     "unknown": Simulation(unknown_chunk, tuple(SEPARATIONS), (40, 200, 1000)),
     "abstention": Simulation(abstention_chunk, tuple(RISKS), (200, 1000, 5000)),
@@ -866,7 +949,15 @@ def newest_tables(summed: Totals) -> str:
         for name, shape in SHAPES.items()
         for q in shape.truths
     ]
-    return "\n".join([*lines, *_grid("shape", [f"n = {n:,}" for n in ALL_SIZES], rows)])
+    heads = [f"n = {n:,}" for n in ALL_SIZES]
+    lines += _grid("shape", heads, rows)
+    lines += [f"Simultaneous intervals of n rows of each group, {_draws(summed, 'groups')}, all hold in %:", ""]
+    rows = [
+        (f"{name}, `{q}`", [_percent(summed.get(("groups", name, n, q))) for n in ALL_SIZES])
+        for name in GROUPS
+        for q in GROUPED
+    ]
+    return "\n".join([*lines, *_grid("groups", heads, rows)])
 
 
 START, END = "<!-- coverage: written by benchmarks/interval_coverage.py -->", "<!-- end of coverage -->"
@@ -889,8 +980,8 @@ def main() -> None:
     text, summed = DOCUMENT.read_text(), totals(arguments.results)
     families = {family for family, *_ in summed}
     for start, end, made, wanted in (
-        (START, END, tables, families - {"errors", "kinds"}),
-        (NEWEST, NEWEST_END, newest_tables, families & {"errors", "kinds"}),
+        (START, END, tables, families - {"errors", "kinds", "groups"}),
+        (NEWEST, NEWEST_END, newest_tables, families & {"errors", "kinds", "groups"}),
     ):
         if wanted:
             text = f"{text.split(start)[0]}{start}\n{made(summed)}{end}{text.split(end)[1]}"

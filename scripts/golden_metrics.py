@@ -1,7 +1,8 @@
-"""Write tests/golden/metrics.json and examples.json: every metric and every number of ``evaluate`` on real predictions.
+"""Write tests/golden/*.json: every metric and every number of ``evaluate`` on real predictions, and on every shape.
 
-The files hold what the code gave before a change, so that the test beside them notices a number that moved. The second
-is of the predictions in examples/, which every clone has:
+The files hold what the code gave before a change, so that the test beside them notices a number that moved.
+metrics.json is of the data beside the project, examples.json of the predictions in examples/, which every clone has,
+and shapes.json of drawn claims of every shape, with intervals and comparisons:
 
     PYTHONPATH=src .venv/bin/python scripts/golden_metrics.py ../shared/data tests/golden
 
@@ -21,6 +22,8 @@ from torch import Tensor
 
 from softkin import evaluation, metrics
 from softkin.evaluation import from_files
+from softkin.metrics import catalogue
+from softkin.metrics.scopes import NoMeaning
 from softkin.predictions import Predictions, load
 
 Case = tuple[Tensor, Tensor]
@@ -192,6 +195,75 @@ def numbers(name: str, case: Case) -> Iterator[tuple[str, float]]:
         yield from _evaluated("stream", streamed(p, y))
 
 
+Shape = tuple[Any, Any, dict[str, Any]]
+
+
+def shapes() -> dict[str, Shape]:
+    """Claims of every shape, with weights or without: scores, what happened, and options of every metric."""
+    rng = np.random.default_rng(7)
+
+    def rows(n: int, k: int, factor: float) -> tuple[Any, Any]:
+        logits = 1.5 * rng.normal(size=(n, k))
+        p, q = (np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (factor * logits, logits))
+        return p, q
+
+    def drawn(q: Any) -> Any:
+        return np.minimum((q.cumsum(axis=1) < rng.random((len(q), 1))).sum(axis=1), q.shape[1] - 1)
+
+    over, under, images = rows(200, 6, 1.5), rows(150, 3, 0.6), rows(6 * 64, 3, 1.3)
+    scores = rng.beta(2, 1, 150)
+    hits, weights = rng.random(150) < scores**1.5, rng.uniform(0.2, 2, 150)
+    sure = np.full((30, 3), 0.01) + 0.96 * np.eye(3)[np.arange(30) % 3] * np.linspace(0.97, 1, 30)[:, None]
+    sure[:, 0] += 1 - sure.sum(axis=1)
+    claims = 1 / (1 + np.exp(-1.5 * rng.normal(size=(80, 5))))
+    return {
+        "classes": (over[0], drawn(over[1]), {}),
+        "weighted classes": (under[0], drawn(under[1]), {"sample_weight": weights}),
+        "all right": (sure, sure.argmax(axis=1), {}),
+        "one wrong": (sure, np.r_[(sure[0].argmax() + 1) % 3, sure[1:].argmax(axis=1)], {}),
+        "pairs": (scores, hits, {}),
+        "weighted pairs": (scores, hits, {"sample_weight": weights}),
+        "binary": (scores, hits.astype(np.int64), {}),
+        "votes": (under[0], np.stack([rng.multinomial(5, q) for q in under[1]]), {}),
+        "several labels": (claims, (rng.random((80, 5)) < claims**1.3).astype(np.int64), {}),
+        "pixels": (images[0].reshape(6, 8, 8, 3).transpose(0, 3, 1, 2), drawn(images[1]).reshape(6, 8, 8), {}),
+    }
+
+
+ARGUMENTS = ("superclass_ece", "neighbourhood_mass", "mistake_severity", "top_5_accuracy")
+COMPARED = ("nll", "brier", "signed_gap", "ece_hist", "classwise_ece", "debiased_ece", "aurc")
+
+
+def shape_numbers(shape: Shape) -> Iterator[tuple[str, float]]:
+    """Each metric of the claims with its interval, and a comparison with claims that are nearer to the middle."""
+    p, y, options = shape
+    middle = 1 / p.shape[1] if p.ndim > 1 and np.allclose(p.sum(axis=1), 1) else 0.5
+    settings = {**options, "resamples": 100, "seed": 3}
+    for metric in catalogue.METRICS:
+        if metric in ARGUMENTS:
+            continue
+        try:
+            found = metrics.interval(p, y, metric, **settings)
+        except (NoMeaning, ValueError, TypeError):  # it has no meaning for this shape
+            continue
+        yield metric, found.value
+        yield f"{metric} low", found.low
+        yield f"{metric} high", found.high
+        if metric in COMPARED:
+            compared = metrics.compare(p, 0.8 * p + 0.2 * middle, y, metric, **settings)
+            yield f"compare {metric} low", compared.low
+            yield f"compare {metric} high", compared.high
+            yield f"compare {metric} p", compared.p_value
+    if np.ndim(p) == 2 and np.ndim(y) == 1 and not options:
+        parts = metrics.brier_decomposition(p, y, confidence=0.95, resamples=100, seed=3)
+        for part in ("reliability", "resolution", "uncertainty", "within"):
+            yield f"{part} low", getattr(parts, part).low
+            yield f"{part} high", getattr(parts, part).high
+        severity = metrics.mistake_severity(p, y, distances(p.shape[1]), confidence=0.95, resamples=100, seed=3)
+        yield "severity low", severity.low  # type: ignore[attr-defined]
+        yield "severity high", severity.high  # type: ignore[attr-defined]
+
+
 def streamed(p: Tensor, y: Tensor, **settings: Any) -> dict[str, Any]:
     """What ``evaluate_file`` gives of a file that it takes for too large to hold."""
     rows = from_files.ROWS
@@ -216,8 +288,11 @@ def _evaluated(how: str, data: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 def main(data: str, folder: str) -> None:
     """Compute all of them and write the files."""
-    for file, found in (("metrics.json", cases(Path(data))), ("examples.json", examples())):
-        golden = {name: dict(numbers(name, case)) for name, case in found.items()}
+    for file, golden in (
+        ("metrics.json", {name: dict(numbers(name, case)) for name, case in cases(Path(data)).items()}),
+        ("examples.json", {name: dict(numbers(name, case)) for name, case in examples().items()}),
+        ("shapes.json", {name: dict(shape_numbers(shape)) for name, shape in shapes().items()}),
+    ):
         (Path(folder) / file).write_text(json.dumps(golden, indent=0, ensure_ascii=False, default=float) + "\n")
         print(f"Wrote {file}: {sum(map(len, golden.values()))} numbers")
 

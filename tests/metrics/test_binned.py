@@ -141,3 +141,16 @@ def test_a_stream_takes_no_weights_for_the_debiased_error():
     p, y = twins.random_case(5, n=40)
     with pytest.raises(ValueError, match="needs the weights of all rows"):
         metrics.Accumulator(["debiased_ece"]).update(p, y, sample_weight=np.arange(40))
+
+
+def test_over_confidence_that_did_not_occur_is_bounded_bin_by_bin():
+    """All answers right in two bins: wrong ones have a share of at most 1 − tail^(1/N), in the bin with most room."""
+    s = np.r_[np.full(20, 0.75), np.full(20, 0.97)]
+    p = np.stack([s, 1 - s], axis=1)
+    found = metrics.signed_gap(p, np.zeros(40, int), part="over", confidence=0.95)
+    rare = 1 - 0.025 ** (1 / 40)
+    room = max(min(0.5, rare) - 0.5 * 0.25, min(0.5, rare) - 0.5 * 0.03)
+    assert (found.low, found.high) == (0.0, pytest.approx(room))
+    few = metrics.signed_gap(p[18:], np.zeros(22, int), part="over", confidence=0.95)  # two rows in the lower bin
+    rare = 1 - 0.025 ** (1 / 22)
+    assert few.high == pytest.approx(max(min(2 / 22, rare) - 2 / 22 * 0.25, min(20 / 22, rare) - 20 / 22 * 0.03))

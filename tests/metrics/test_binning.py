@@ -166,3 +166,20 @@ def test_sums_of_rows_by_brute_force(bins, k):
             own = [float(scores[i, j]) for j in range(k) if place[i][j] == m]
             assert int(count[i, m]) == len(own)
             assert float(score_sum[i, m]) == pytest.approx(sum(own), abs=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_curves_of_sure_scores_equal_brute_force(k):
+    """Half or more of the scores lie in the first bin, where they are only added up."""
+    rng = np.random.default_rng(k)
+    p = rng.uniform(0, 0.02, (40, k))
+    p[np.arange(40), rng.integers(0, k, 40)] = rng.uniform(0.5, 1, 40) if k > 1 else rng.uniform(0, 0.3, 40)
+    y = rng.integers(0, k, 40)
+    bins = binning.equal_width(10)
+    curves = binning.class_curves(torch.from_numpy(p), torch.from_numpy(y), bins)
+    place = np.clip(np.ceil(p * 10).astype(int) - 1, 0, 9)
+    for j, b in np.ndindex(k, 10):
+        inside = place[:, j] == b
+        assert curves.count[j, b] == inside.sum()
+        assert curves.score_sum[j, b] == pytest.approx(p[inside, j].sum())
+        assert curves.hit_sum[j, b] == (y[inside] == j).sum()

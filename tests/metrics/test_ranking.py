@@ -144,3 +144,12 @@ def test_macro_auroc_is_that_of_scikit_learn_and_its_interval_holds():
     assert metrics.macro_auroc(more, never) == pytest.approx(float(interval))
     with pytest.raises(ValueError, match="several labels per sample"):
         metrics.macro_auroc(np.full((3, 3), 1 / 3), [0, 1, 2])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_perfect_ranking_is_as_certain_as_its_rarer_kind(turned):
+    """Five against fifty: Clopper and Pearson's bound of 5 cases, not of 50."""
+    s, right = np.linspace(0.1, 0.9, 55), np.arange(55) >= (50 if turned else 5)
+    found = metrics.confidence_auroc(s, right, confidence=0.95)
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert found.low == pytest.approx(0.025 ** (1 / 5))

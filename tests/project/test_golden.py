@@ -7,10 +7,8 @@ import pytest
 
 from places import ROOT
 
-pytestmark = pytest.mark.slow
-
-GOLDEN, EXAMPLES = (
-    json.loads((ROOT / "tests" / "golden" / f"{name}.json").read_text()) for name in ("metrics", "examples")
+GOLDEN, EXAMPLES, SHAPES = (
+    json.loads((ROOT / "tests" / "golden" / f"{name}.json").read_text()) for name in ("metrics", "examples", "shapes")
 )
 
 
@@ -34,18 +32,29 @@ def tolerance(name):
     return {"rel": 1e-9 if any(word in name for word in ("kde", "smooth")) else 1e-12, "abs": 1e-15}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", GOLDEN)
 def test_no_number_moved(golden_metrics, shared_data, case):
     check(golden_metrics, case, golden_metrics.cases(shared_data)[case], GOLDEN[case])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", EXAMPLES)
 def test_no_number_of_the_examples_moved(golden_metrics, case):
     check(golden_metrics, case, golden_metrics.examples()[case], EXAMPLES[case])
 
 
+@pytest.mark.parametrize("case", SHAPES)
+def test_no_number_of_any_shape_moved(golden_metrics, case):
+    """Values, intervals and comparisons of claims of every shape: formulas that the twins of single metrics miss."""
+    compare(dict(golden_metrics.shape_numbers(golden_metrics.shapes()[case])), SHAPES[case])
+
+
 def check(golden_metrics, case, content, golden):
-    now = dict(golden_metrics.numbers(case, content))
+    compare(dict(golden_metrics.numbers(case, content)), golden)
+
+
+def compare(now, golden):
     assert set(now) >= set(golden)
     for name, expected in golden.items():
         if isinstance(expected, str):

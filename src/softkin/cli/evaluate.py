@@ -279,7 +279,7 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
 def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predictions]":
     """Read out-of-distribution samples, and add how well the model's scores detect them."""
     from softkin import evaluation
-    from softkin.predictions import sets
+    from softkin.predictions import file_sets
 
     if model.predictions is None:
         raise SoftkinError(
@@ -287,7 +287,7 @@ def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predict
             "random sample of them."
         )
     options = {**reading_options(arguments), "labels": None}
-    unknown = [sets.read(path, **options) for path in arguments.ood]
+    unknown = [file_sets.read(path, **options) for path in arguments.ood]
     for other in unknown:
         if other.num_classes != model.predictions.num_classes:
             raise SoftkinError(

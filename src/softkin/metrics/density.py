@@ -321,7 +321,7 @@ class Sums:
         deviations = [_deviation_from(*line[:3]) for line in self.moments.tolist()]
         return _by_rule(rule, self.count**2 / float(self.moments[0, 3]), *deviations)
 
-    def error(self, rule: str | float, boundary: Boundary, widened: float = 1.0) -> float:
+    def error(self, rule: str | float, boundary: Boundary, widened: float) -> float:
         """The calibration error per score, with a bandwidth of ``widened`` times the rule's."""
         radius = widened * self.radius(rule)
         if radius == 0:  # all scores equal
@@ -336,7 +336,7 @@ class Sums:
             )
         return float(integrals(self.cells[0], self.cells[1], self.count, radius, boundary))
 
-    def floor(self, rule: str | float, boundary: Boundary, widened: float = 1.0) -> float:
+    def floor(self, rule: str | float, boundary: Boundary, widened: float) -> float:
         """The error that smoothing alone causes, per score; 0 if all scores are equal."""
         radius = widened * self.radius(rule)
         if radius == 0:
