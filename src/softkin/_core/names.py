@@ -206,3 +206,14 @@ def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
     return [
         name if short.count(name) == 1 else f"{place} {name[: most - 3]}" for place, name in enumerate(short, start=1)
     ]
+
+
+def spelling(name: Any) -> str:
+    """The name of a class without what people vary: case, and blanks, underscores or hyphens between words.
+
+    Example:
+        >>> spelling("Sweet_Pepper "), spelling(2.0)
+        ('sweet pepper', '2')
+    """
+    text = re.sub(r"[\s_-]+", " ", str(name)).strip().casefold()
+    return text.removesuffix(".0") if re.fullmatch(r"\d+\.0", text) else text
