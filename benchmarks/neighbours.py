@@ -13,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from softkin import distances, similarity
-from softkin.distances.doubts import SHARP, unconfirmed
+from softkin.distances.name_doubts import SHARP, unconfirmed
 
 JUDGED = Path(__file__).with_suffix(".csv")
 

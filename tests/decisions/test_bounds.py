@@ -108,3 +108,16 @@ def test_weighted_limits_equal_their_formula(coverage):
         needed = coverage * (weights.sum() + w)
         enough = [q for q in scores if weights[scores <= q].sum() >= needed]
         assert limit == (min(enough) if enough else math.inf)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.01, 0.05, 0.2])
+def test_mapie_controls_the_same_risks(delta):
+    """A rate of errors is below α with confidence 1 − δ where MAPIE's p-value of its risk control is at most δ."""
+    methods = pytest.importorskip("mapie.risk_control.methods")
+    wrong, answered = (grid.reshape(-1) for grid in np.meshgrid(np.arange(0, 40, 3), np.array([50, 200, 999])))
+    alphas = np.array([0.02, 0.1, 0.3])
+    p = methods.compute_hoeffding_bentkus_p_value(wrong / answered, answered.astype(float), alphas, binary=True)
+    limits = bounds.binomial_limit(torch.tensor(wrong), torch.tensor(answered), delta).numpy()
+    assert ((limits[:, None] <= alphas) == (p <= delta)).all()
+    assert 0 < (p <= delta).mean() < 1

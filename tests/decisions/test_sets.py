@@ -1,4 +1,4 @@
-"""Prediction sets: by brute force, by hand, by MAPIE, and by what TorchCP gave."""
+"""Prediction sets: by brute force, by hand, by MAPIE, and by what TorchCP and crepes gave."""
 
 import csv
 import math
@@ -222,6 +222,19 @@ def test_torchcp_had_the_same_sets(case):
     np.testing.assert_allclose(rule.limits_, np.broadcast_to(limits, 6), atol=1e-6)
     assert sets.sum() == total
     assert "".join(f"{int(''.join(map(str, row.astype(int))), 2):02x}" for row in sets[:12]) == first
+
+
+CREPES = {0.9: (235, "3b1f3f0b0f272d3f3a2c3337"), 0.75: (141, "3b11170303242c263a283216")}
+
+
+@pytest.mark.parametrize("coverage", CREPES)
+def test_crepes_had_the_same_sets_for_groups_of_rows(coverage):
+    """What the Mondrian classifier of crepes 0.9.1 made of 1 − p without smoothing: all members, the first 12 sets."""
+    (z, y), (t, _) = drawn(240, 6, 0), drawn(60, 6, 1)
+    rule = decisions.PredictionSets(coverage).fit(z, y, groups=[str(row % 3) for row in range(240)])
+    sets = rule.predict(t, groups=[str(row % 3) for row in range(60)])
+    first = "".join(f"{int(''.join(map(str, row.astype(int))), 2):02x}" for row in sets[:12])
+    assert (sets.sum(), first) == CREPES[coverage]
 
 
 @pytest.mark.slow

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from command_line import run
-from softkin import SoftkinError, evaluation, metrics
+from softkin import SoftkinError, calibrators, evaluation, metrics, predictions
+from softkin.evaluation import pixels
 
 
 def segmentation(tmp_path, *, kind="logits", images=12, classes=4, dtype=np.float32):
@@ -77,3 +78,84 @@ def test_wrong_shapes_and_no_pixel(tmp_path):
     np.savez(path, logits=np.zeros((4, 3)), labels=np.zeros(4, dtype=int))
     with pytest.raises(SoftkinError, match="--ignore-index is for pixels"):
         evaluation.evaluate_file(path, ignore_index=9)
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+@pytest.mark.filterwarnings("default:.*are among those")
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_pixels_are_calibrated(tmp_path, capsys, kind):
+    path, p, labels = segmentation(tmp_path, kind=kind)
+    options = ("--ignore-index", "255", "--json")
+    code, output, errors = run(
+        capsys, "calibrate", "fit", path, "--method", "temperature", "--output", tmp_path / "c", *options
+    )
+    assert code == 0, errors
+    own = calibrators.TemperatureScaling().fit(p, labels, from_probabilities=True, ignore_index=255)
+    found = calibrators.load(tmp_path / "c")
+    assert found.temperature_ == pytest.approx(own.temperature_, rel=1e-4)  # all pixels of so few images
+    code, output, errors = run(
+        capsys, "calibrate", "apply", tmp_path / "c", path, "--output", tmp_path / "q.npz", *options
+    )
+    assert code == 0, errors
+    data = json.loads(output)
+    assert data["num_pixels"] == int((labels != 255).sum())
+    with np.load(tmp_path / "q.npz") as saved:
+        q = own.predict_proba(p, from_probabilities=True)
+        np.testing.assert_allclose(saved["probs"], q, atol=1e-4)
+        assert (saved["labels"] == labels).all()
+    assert data["after"]["nll"] == pytest.approx(metrics.nll(q, labels, ignore_index=255), rel=1e-4)
+    assert data["before"]["ece_hist"] == pytest.approx(metrics.ece_hist(p, labels, ignore_index=255), rel=1e-4)
+    assert "are among those that the temperature calibrator was fitted on" in data["warnings"][0]
+    code, _, errors = run(capsys, "calibrate", "apply", tmp_path / "c", path, "--output", tmp_path / "q.csv", *options)
+    assert (code, "into an .npz file" in errors) == (2, True), errors
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_pixels_without_labels_are_calibrated(tmp_path, capsys):
+    path, p, _ = segmentation(tmp_path)
+    run(
+        capsys, "calibrate", "fit", path, "--ignore-index", "255", "--method", "temperature", "--output", tmp_path / "c"
+    )
+    np.savez(tmp_path / "new.npz", probs=p)
+    code, output, errors = run(
+        capsys, "calibrate", "apply", tmp_path / "c", tmp_path / "new.npz", "--output", tmp_path / "q.npz"
+    )
+    assert code == 0, errors
+    assert "NLL" not in output
+    with np.load(tmp_path / "q.npz") as saved:
+        assert list(saved) == ["probs"]
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_drawn_pixels_are_pixels_of_the_file(tmp_path):
+    path, p, labels = segmentation(tmp_path, kind="probs")
+    rows = pixels.drawn(path, predictions.Reading(), 255, most=36)
+    assert len(rows) == 33  # three of each image that has any
+    every, truth = np.moveaxis(p, 1, -1)[labels != 255], labels[labels != 255]
+    for row, label in zip(rows.probabilities.numpy(), rows.known_labels.tolist(), strict=True):
+        same = np.abs(every - row).max(axis=1) < 1e-6
+        assert label in truth[same]
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_a_page_of_pixels_has_the_numbers_of_all(tmp_path, capsys):
+    path, _, labels = segmentation(tmp_path)
+    code, output, errors = run(
+        capsys,
+        "evaluate",
+        path,
+        "--ignore-index",
+        "255",
+        "--report",
+        tmp_path / "page.html",
+        "--json",
+        "--resamples",
+        "100",
+    )
+    assert code == 0, errors
+    measured = json.loads(output)["models"][0]["metrics"]
+    page = json.loads((tmp_path / "page.json").read_text())
+    assert page["sampled"]["of"] == int((labels != 255).sum())
+    shown = page["variants"][0]["metrics"]
+    for key in ("nll", "ece_hist", "accuracy"):
+        assert [shown[key][part] for part in ("value", "low")] == [measured[key][part] for part in ("value", "low")]

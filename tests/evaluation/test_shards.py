@@ -15,7 +15,7 @@ from command_line import run
 from softkin import SoftkinError, evaluation, predictions
 from softkin.evaluation import from_files, shards
 from softkin.metrics.measurement import Settings
-from softkin.predictions import Predictions, sets
+from softkin.predictions import Predictions, file_sets
 
 pytestmark = pytest.mark.slow
 
@@ -85,19 +85,19 @@ def test_a_folder_or_a_pattern_is_one_set(whole, folder, tmp_path, capsys):
 def test_the_order_is_that_of_the_numbers_in_the_names(tmp_path):
     for name in ("a10.npz", "a9.npz", ".hidden.npz", "readme.txt", "b1.npz"):
         (tmp_path / name).write_text("")
-    assert [path.name for path in sets.expand(tmp_path)] == ["a9.npz", "a10.npz", "b1.npz"]
-    assert [path.name for path in sets.expand(f"{tmp_path}/a*")] == ["a9.npz", "a10.npz"]
-    assert sets.expand(tmp_path / "a9.npz") is None
-    assert sets.expand("-") is None
+    assert [path.name for path in file_sets.expand(tmp_path)] == ["a9.npz", "a10.npz", "b1.npz"]
+    assert [path.name for path in file_sets.expand(f"{tmp_path}/a*")] == ["a9.npz", "a10.npz"]
+    assert file_sets.expand(tmp_path / "a9.npz") is None
+    assert file_sets.expand("-") is None
     (tmp_path / "c.csv").write_text("")
     with pytest.raises(SoftkinError, match="must match files of one format, but matches csv and npz"):
-        sets.expand(tmp_path)
+        file_sets.expand(tmp_path)
     with pytest.raises(SoftkinError, match="must match files of predictions, but there is none"):
-        sets.expand(f"{tmp_path}/*.parquet")
+        file_sets.expand(f"{tmp_path}/*.parquet")
     for name in ("x_logits.npy", "x_labels.npy"):
         (tmp_path / "arrays").mkdir(exist_ok=True)
         (tmp_path / "arrays" / name).write_text("")
-    assert [path.name for path in sets.expand(tmp_path / "arrays")] == ["x_logits.npy"]
+    assert [path.name for path in file_sets.expand(tmp_path / "arrays")] == ["x_logits.npy"]
 
 
 def test_files_of_a_set_must_agree(whole, tmp_path):
@@ -161,7 +161,7 @@ def test_workers_import_nothing_from_the_current_folder(folder, streaming, tmp_p
 
 
 def task(folder, **changes):
-    paths = [str(path) for path in sets.expand(folder)]
+    paths = [str(path) for path in file_sets.expand(folder)]
     first = {"num_classes": CLASSES, "kind": "logits", "class_names": None, "first_label": 0}
     values = {"paths": paths, "reading": {}, "start": 0} | first
     return shards.Task(**values | {"settings": asdict(Settings()), "metrics": []} | changes)

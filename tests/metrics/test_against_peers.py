@@ -153,3 +153,18 @@ def test_netcal_with_two_classes():
     for labels in (y, np.ones(400, dtype=int)):
         theirs = netcal.ECE(10).measure(p[:, 1], labels)
         assert metrics.ece_hist(p, labels, convention="netcal") == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_torchmetrics_of_several_labels_per_sample():
+    """The mean over labels of the area under the curve, and of the calibration error of each label."""
+    classification = pytest.importorskip("torchmetrics.functional.classification")
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=(500, 4)).astype(np.float32)
+    y = (rng.uniform(size=p.shape) < p**1.5).astype(int)
+    score, truth = torch.from_numpy(p), torch.from_numpy(y)
+    theirs = classification.multilabel_auroc(score, truth, num_labels=4, average="macro")
+    assert metrics.macro_auroc(p, y) == pytest.approx(float(theirs), abs=1e-6)
+    columns = zip(score.T.contiguous(), truth.T.contiguous(), strict=True)
+    errors = [float(classification.binary_calibration_error(*column, n_bins=15)) for column in columns]
+    assert metrics.classwise_ece(p, y, n_bins=15) == pytest.approx(np.mean(errors), abs=1e-6)

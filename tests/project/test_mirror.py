@@ -20,7 +20,7 @@ ELSEWHERE = {
         "lab/data/loading.py", "lab/data/given.py", ],
     "a format of predictions; predictions/test_formats, test_corpus and test_predictions read all of them alike": [
         "predictions/arrays.py", "predictions/blocks.py", "predictions/collecting.py", "predictions/container.py",
-        "predictions/request.py", "predictions/reading.py", "predictions/score_tables.py", "predictions/sets.py",
+        "predictions/request.py", "predictions/reading.py", "predictions/score_tables.py", "predictions/file_sets.py",
         "predictions/torch_files.py", "predictions/two_classes.py",
     ],
     "the form of a result, without arithmetic": [
@@ -35,7 +35,7 @@ ELSEWHERE = {
         "lab/study/folder.py", "lab/study/writing.py",
         "lab/study/perform.py", "lab/study/worker.py",
     ],
-    "a part of running suites; lab/suites/test_suites runs it": ["lab/suites/figures.py", "lab/suites/runs.py", "lab/suites/printed.py"],
+    "a part of running suites; lab/suites/test_suites runs it": ["lab/suites/drawing.py", "lab/suites/runs.py", "lab/suites/printed.py"],
     "files in, numbers of other modules out; evaluation/test_evaluation and test_shards": ["evaluation/from_files.py"],
     "the form of a page; report/test_page, test_studies and test_model": [
         "report/comparison.py", "report/inspector.py", "report/render.py",

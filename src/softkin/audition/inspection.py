@@ -18,7 +18,7 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin._core.names import did_you_mean
 from softkin._io import tables
-from softkin.distances import doubts
+from softkin.distances import name_doubts
 
 DOMINATES = 0.5  # share of α on one class above which it dominates
 ALONE = 0.2  # fraction of the even share: a class that gets less from the others is unlike all of them
@@ -161,7 +161,7 @@ def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array]) -> list[
     if k < 3:
         return odd
     apart = {name: checks.square(d, f"others[{name!r}]").fill_diagonal_(float("inf")) for name, d in others.items()}
-    agreed = doubts.near_count(k)  # so many nearest classes of another source are no surprise
+    agreed = name_doubts.near_count(k)  # so many nearest classes of another source are no surprise
     most, nearest = s.max(dim=1)
     for row in (most > DOMINATES).nonzero()[:, 0].tolist():
         neighbour = int(nearest[row])
@@ -209,7 +209,7 @@ def other_sources(
     """Distances from softkin's word vectors that know all names, other than ``vectors``."""
     return {
         name: torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
-        for name, rows in doubts.elsewhere(class_names, vectors, aliases or {}).items()
+        for name, rows in name_doubts.elsewhere(class_names, vectors, aliases or {}).items()
     }
 
 

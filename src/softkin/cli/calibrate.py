@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
+from softkin._io.files import Assumption
 from softkin.cli import choices, listing
 from softkin.cli.arguments import MOST_SEED, check_shares, percentage, within
 from softkin.cli.choices import choose
-from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
+from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled, reading_options
 from softkin.cli.printing import (
     add_report,
     check_report,
@@ -144,6 +145,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             metavar="P",
             help="value that replaces probabilities of exactly 0 (default: estimated)",
         )
+    for parser in (fit, apply):
+        parser.add_argument(
+            "--ignore-index",
+            type=int,
+            metavar="N",
+            help="label of pixels to leave out, of an .npz with (N, K, …) scores",
+        )
     for parser in (fit, apply, compare):
         add_common_options(parser)
 
@@ -218,7 +226,7 @@ def _fit(arguments: argparse.Namespace) -> None:
 
     from softkin.evaluation import calibrations
 
-    held_out = read_labelled(arguments.file, arguments)
+    held_out = _pixels(arguments) or read_labelled(arguments.file, arguments)
     floor, chosen = arguments.floor, None
     if arguments.method == BEST:
         floor, said = calibrations.zeros_as(held_out, floor)
@@ -251,6 +259,26 @@ def _fit(arguments: argparse.Namespace) -> None:
             "is ∞, and `evaluate` says so."
         )
     wrote(target(arguments))
+
+
+def _pixels(arguments: argparse.Namespace) -> "Predictions | None":
+    """Random pixels of a file of them; None if it holds rows."""
+    from softkin.evaluation import pixels
+    from softkin.predictions import Reading
+
+    if not pixels.holds(arguments.file):
+        if arguments.ignore_index is not None:
+            raise ValueError(
+                f"--ignore-index is for pixels, (N, K, …) scores of an .npz, and {arguments.file} has none."
+            )
+        return None
+    reading = Reading(**reading_options(arguments))
+    rows = pixels.drawn(arguments.file, reading, arguments.ignore_index, labelled=arguments.action == "fit")
+    warnings.warn(
+        Assumption(f"{arguments.file}: {len(rows):,} pixels, drawn at random from all images, stand for the others."),
+        stacklevel=2,
+    )
+    return rows
 
 
 def _nll(predictions: "Predictions", p: "Tensor") -> float:
@@ -331,6 +359,9 @@ def _apply(arguments: argparse.Namespace) -> None:
     from softkin.evaluation import calibrations, doubts
 
     calibrator = calibrators.load(arguments.folder)
+    if (some := _pixels(arguments)) is not None:
+        _apply_to_pixels(arguments, calibrator, some)
+        return
     raw = read(arguments.file, arguments)
     if calibrator.takes_features != (arguments.features is not None):
         takes = "needs --features, those of the same rows" if calibrator.takes_features else "takes no --features"
@@ -371,6 +402,44 @@ def _apply(arguments: argparse.Namespace) -> None:
                 f"NLL is ∞ before calibration because a true class has the probability 0; with zeros taken as "
                 f"{calibrator.floor_:.3g}, as `fit` takes them, it is {floored:.4f}."
             )
+    wrote(arguments.output)
+
+
+def _apply_to_pixels(arguments: argparse.Namespace, calibrator: "Calibrator", some: "Predictions") -> None:
+    """Calibrate a file of pixels, of which ``some`` show whether the calibrator was fitted on them."""
+    from softkin.evaluation import calibrations, doubts, pixels
+    from softkin.predictions import Reading
+
+    if arguments.output.suffix != ".npz" or calibrator.takes_features:
+        raise ValueError(
+            f"pixels are calibrated into an .npz file, and by no kin-head; got {arguments.output} and "
+            f"{calibrator.in_words()}."
+        )
+    common = calibrations.common_rows(calibrator, some)
+    notice = doubts.notice(common, len(some), f"{calibrator.in_words()} calibrator", str(some.name))
+    if notice:
+        warnings.warn(notice, stacklevel=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Assumption)  # said when the pixels were drawn
+        reading = Reading(**reading_options(arguments))
+        found = pixels.calibrated(arguments.file, calibrator, reading, arguments.ignore_index)
+    found.save(arguments.output)
+    result = {
+        "calibrator": repr(calibrator), "num_pixels": found.num_pixels, "file": str(arguments.output),
+        "before": found.before, "after": found.after, "warnings": [notice] if notice else [],
+    }  # fmt: skip
+    if arguments.json:
+        print(json_text(result))
+        return
+    say(
+        f"{calibrator.in_words()}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to "
+        f"{found.num_pixels:,} pixels"
+    )
+    if found.before:
+        say(
+            f"NLL {_plain(files.number(found.before['nll']))} → {_plain(files.number(found.after['nll']))}, ECE of "
+            f"the prediction {100 * found.before['ece_hist']:.2f} % → {100 * found.after['ece_hist']:.2f} %"
+        )
     wrote(arguments.output)
 
 

@@ -232,9 +232,12 @@ def _of_groups(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _announce(arguments: argparse.Namespace) -> None:
     """Say before anything is measured that the page will be made from some of the rows."""
+    from softkin.evaluation import pixels
     from softkin.report import sampled
 
     for path in [] if arguments.multi_label else arguments.files:
+        if pixels.holds(path):
+            continue
         sentence = sampled.announced(path, **reading_options(arguments))
         if sentence is not None:
             warnings.warn(Assumption(sentence), stacklevel=2)
@@ -276,7 +279,7 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
 def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predictions]":
     """Read out-of-distribution samples, and add how well the model's scores detect them."""
     from softkin import evaluation
-    from softkin.predictions import sets
+    from softkin.predictions import file_sets
 
     if model.predictions is None:
         raise SoftkinError(
@@ -284,7 +287,7 @@ def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predict
             "random sample of them."
         )
     options = {**reading_options(arguments), "labels": None}
-    unknown = [sets.read(path, **options) for path in arguments.ood]
+    unknown = [file_sets.read(path, **options) for path in arguments.ood]
     for other in unknown:
         if other.num_classes != model.predictions.num_classes:
             raise SoftkinError(
@@ -314,6 +317,8 @@ def _report(
     arguments: argparse.Namespace,
 ) -> None:
     from softkin import report
+    from softkin.evaluation import pixels
+    from softkin.predictions import Reading
     from softkin.report import sampled
 
     if models[0].claims is not None:
@@ -326,7 +331,13 @@ def _report(
     if any(model.predictions is None for model in models):
         population = models[0].data["num_samples"]
         for path, model in zip(arguments.files, models, strict=True):
-            rows = sampled.drawn(path, population, seed=arguments.seed, **reading_options(arguments))
+            if pixels.holds(path):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", Assumption)  # said when the file was measured
+                    reading = Reading(**reading_options(arguments))
+                    rows = pixels.drawn(path, reading, arguments.ignore_index, seed=arguments.seed)
+            else:
+                rows = sampled.drawn(path, population, seed=arguments.seed, **reading_options(arguments))
             kept.append(replace(rows, name=model.name))
     else:
         kept = [model.predictions for model in models if model.predictions is not None]

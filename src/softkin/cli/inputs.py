@@ -115,9 +115,9 @@ def read(path: str, arguments: argparse.Namespace) -> "Predictions":
     """The predictions of a file, named after it."""
     from dataclasses import replace
 
-    from softkin.predictions import sets
+    from softkin.predictions import file_sets
 
-    predictions = sets.read(path, **reading_options(arguments))
+    predictions = file_sets.read(path, **reading_options(arguments))
     return replace(predictions, name=Path(path).name if path != "-" else predictions.name)
 
 

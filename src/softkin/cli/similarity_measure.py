@@ -90,7 +90,7 @@ def check(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, compute, print, write."""
     from softkin import SoftkinError, similarity, smoothing
-    from softkin.distances import doubts
+    from softkin.distances import name_doubts
 
     read = measuring.read(arguments)
     matrix, measured = _mixed(read, arguments.mix)
@@ -121,10 +121,10 @@ def run(arguments: argparse.Namespace) -> None:
     report = _report(matrix, s, labels, arguments)
     if baseline is not None:
         report["baseline"] = baseline
-    sentences = [doubts.too_sharp(s, arguments.beta) if isinstance(arguments.beta, int | float) else ""]
+    sentences = [name_doubts.too_sharp(s, arguments.beta) if isinstance(arguments.beta, int | float) else ""]
     doubt = None
     if arguments.check:
-        doubt = doubts.disagreement(read.synonyms, s, vectors=read.vectors, aliases=running.aliases(arguments))
+        doubt = name_doubts.disagreement(read.synonyms, s, vectors=read.vectors, aliases=running.aliases(arguments))
         sentences.append(doubt)
     report["warnings"] = [sentence for sentence in sentences if sentence]
     for sentence in report["warnings"]:

@@ -12,7 +12,7 @@ from softkin.evaluation import comparison, groups, in_memory, many_labels, pixel
 from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings
-from softkin.predictions import Predictions, Reading, inference, sets
+from softkin.predictions import Predictions, Reading, file_sets, inference
 from softkin.predictions.blocks import Block, PredictionFile, assemble
 from softkin.predictions.reading import open_as
 
@@ -109,14 +109,14 @@ def evaluate_file(
         return Evaluated(title, data, None, {}, None)
     if ignore_index is not None:
         raise SoftkinError(f"--ignore-index is for pixels, (N, K, …) scores of an .npz file, and {path} holds none.")
-    paths = sets.expand(path)
+    paths = file_sets.expand(path)
     if paths is None:
         files = [open_as(path, reading)]
     elif reading.labels is not None:
-        raise sets.needs_one_file(path, len(paths))
+        raise file_sets.needs_one_file(path, len(paths))
     else:
-        files = sets.opened(paths, reading)
-    inference.say(sets.joined(files, str(path)).assumed)
+        files = file_sets.opened(paths, reading)
+    inference.say(file_sets.joined(files, str(path)).assumed)
     if chosen.ordered:
         inference.say([_order(files[0])])
     rows = [file.num_rows for file in files]
@@ -128,7 +128,7 @@ def evaluate_file(
     if shared:
         assert paths is not None
         first = _first_label(files)
-        files = [sets.counted_from(file, first) for file in files]
+        files = [file_sets.counted_from(file, first) for file in files]
         total = shards.summed(
             files, paths, reading, chosen, jobs=jobs, engine=engine, address=address, progress=progress
         )
@@ -216,7 +216,7 @@ def _collected(
 
 def _first_label(files: Sequence[PredictionFile]) -> int:
     """``sets.first_label``, said where it is 1."""
-    first = sets.first_label(files)
+    first = file_sets.first_label(files)
     if first:
         name, high = files[0].name, files[0].num_classes
         inference.say([f"{name}: labels are counted from 1, since they go from 1 to {high}."], stacklevel=5)

@@ -45,7 +45,7 @@ from softkin._io import files, roles, tables
 from softkin.decisions import bounds
 from softkin.metrics import Interval
 from softkin.metrics.measurement import Measured
-from softkin.predictions import sets
+from softkin.predictions import file_sets
 
 Direction = Literal["too high", "too low", "too extreme", "too cautious"]
 SHIFTS = (0.1, 0.2, 0.4, 0.8, 1.6)
@@ -294,7 +294,7 @@ def read_log(path: str | Path, *, time: str | None = None, **options: Any) -> Lo
         time: The column of times; by default found by its name, such as ``date``.
         options: How to read the file: ``score``, ``outcome`` and others of ``predictions.Reading``.
     """
-    read = sets.read(path, **options)
+    read = file_sets.read(path, **options)
     pool = read.claims.pool("prediction")
     return Log(pool.scores.double().numpy(), pool.is_hit[:, 0].numpy(), _times(path, time))
 

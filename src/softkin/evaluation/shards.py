@@ -22,7 +22,7 @@ from softkin._core.progress import track
 from softkin.evaluation.streams import Stream
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings
-from softkin.predictions import Reading, sets
+from softkin.predictions import Reading, file_sets
 from softkin.predictions.blocks import Block, PredictionFile
 from softkin.predictions.reading import open_as
 
@@ -67,10 +67,10 @@ class Task:
         stream = Stream(claimed, Settings(**self.settings), start=max(0, self.start))
         counts = []
         for path in self.paths:
-            file = sets.alike(
+            file = file_sets.alike(
                 open_as(path, Reading(**self.reading)), self.kind, self.class_names, self.num_classes, "the first file"
             )
-            file = sets.counted_from(file, self.first_label)
+            file = file_sets.counted_from(file, self.first_label)
             rows = 0
             for block in file.blocks(progress=False):
                 if self.start >= 0:

@@ -122,7 +122,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
             tensor([0.1000, 0.1000, 0.1000, 0.7000], dtype=torch.float64)
         """
         from softkin import distances
-        from softkin.distances import doubts, tree_files  # here, as a loss from a matrix needs no distances
+        from softkin.distances import name_doubts, tree_files  # here, as a loss from a matrix needs no distances
         from softkin.distances.words import partly_known
 
         listed = [str(name) if isinstance(name, int) else name for name in checks.in_order(class_names)]
@@ -135,7 +135,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
             rows = distances.name_vectors(listed, vectors, aliases=aliases, prefer=prefer)
             similarity = similarities.from_vectors(rows, beta, top_m=top_m, outputs=outputs)
         if prefer == "words":
-            for sentence in doubts.doubts(listed, similarity, beta, vectors=vectors, aliases=aliases):
+            for sentence in name_doubts.doubts(listed, similarity, beta, vectors=vectors, aliases=aliases):
                 warnings.warn(sentence, stacklevel=2)
         return cls(similarity, alpha, **options)
 

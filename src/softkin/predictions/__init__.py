@@ -10,9 +10,9 @@ from softkin._io.files import Assumption
 if TYPE_CHECKING:
     from softkin.predictions.collecting import collect
     from softkin.predictions.container import Predictions, save
+    from softkin.predictions.file_sets import load
     from softkin.predictions.reading import from_dataframe, from_trainer
     from softkin.predictions.request import Reading
-    from softkin.predictions.sets import load
 
 __all__ = ["Assumption", "Predictions", "Reading", "collect", "from_dataframe", "from_trainer", "load", "save"]
 
@@ -22,7 +22,7 @@ _HOMES = {
     "collect": "collecting",
     "from_dataframe": "reading",
     "from_trainer": "reading",
-    "load": "sets",
+    "load": "file_sets",
     "save": "container",
 }
 

@@ -202,7 +202,8 @@ def _dimensions(
     if len(shape) == 1:  # the single score of a binary model
         shape = (shape[0], 1)
     if len(shape) != 2:
-        raise SoftkinError(f"{name}: {called} must have shape (N, K), a row for each sample, got {shape}.")
+        pixels = "; pixels, (N, K, …), are for evaluate, check and calibrate fit and apply" if len(shape) > 2 else ""
+        raise SoftkinError(f"{name}: {called} must have shape (N, K), a row for each sample, got {shape}{pixels}.")
     if 0 in shape:
         raise SoftkinError(f"{name}: {part} must hold at least one row and class, got {shape}.")
     votes, *_ = beside

@@ -268,6 +268,8 @@ class SampledRows(TypedDict):
 
     rows: int
     of: int
+    images: NotRequired[int]
+    """Of how many images the rows are pixels"""
 
 
 class UnknownSeen(TypedDict):

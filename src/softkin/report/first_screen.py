@@ -43,7 +43,7 @@ def header(data: Mapping[str, Any]) -> str:
         facts = [*own, *([_count(seeds, "seed")] if seeds else []), *facts]
     elif data.get("source") and data["source"] != data["name"]:
         facts.append(_name(data["source"], 80))
-    if data.get("sampled"):
+    if data.get("sampled") and data["sampled"]["rows"] < data["sampled"]["of"]:
         facts.append(f"drawn at random from {data['sampled']['of']:,}")
     return f'<p class="eyebrow">{_name(data["name"], 120)}' + "".join(f"<span>{fact}</span>" for fact in facts) + "</p>"
 
@@ -79,10 +79,14 @@ def _sampling(data: Mapping[str, Any]) -> str:
         return ""
     rows, of = data["sampled"]["rows"], data["sampled"]["of"]
     whole = "The numbers of the cards are those of all." if data["kind"] == "model" else "So are the numbers."
-    return (
-        f'<p class="note sampling">Charts, classes, calibrators and thresholds are those of {rows:,} of the {of:,} '
-        f"samples, drawn at random. {whole}</p>"
-    )
+    some = f"{rows:,} of the {of:,} samples, drawn at random" if rows < of else f"{of:,} samples"
+    if "images" in data["sampled"]:
+        some = some.replace("samples", f"pixels of {data['sampled']['images']:,} images")
+        whole = (
+            "The numbers of the cards have intervals over images. Everything else takes pixels as independent, which "
+            "those of one image are not: thresholds and sets promise too much."
+        )
+    return f'<p class="note sampling">Charts, classes, calibrators and thresholds are those of {some}. {whole}</p>'
 
 
 def _mostly_wrong(raw: Mapping[str, Any]) -> str:

@@ -36,6 +36,7 @@ from softkin.report.data import (
     ModelPage,
     Positive,
     RiskCoverage,
+    SampledRows,
     UnknownSeen,
     Variant,
 )
@@ -186,7 +187,7 @@ def build(
         "out_of_distribution": [in_memory.out_of_distribution(predictions, each) for each in unknown],
         "unknown": [_seen(each, variants[0]) for each in unknown],
         "groups": groups.shown(evaluated["groups"], predictions) if "groups" in evaluated else None,
-        "sampled": None if population is None else {"rows": len(p), "of": population},
+        "sampled": None if population is None else _sampled(len(p), population, evaluated),
         "mutual_information": evaluated.get("mutual_information"),
         "decisions": decided,
     }
@@ -220,6 +221,15 @@ class PairsShown:
         rows = torch.zeros(len(self.group), len(self.names) + 1, dtype=torch.float64)
         confidence = probabilities[:, 1:].to(torch.float64).clamp(min=1e-12)
         return rows.scatter_(1, self.group[:, None], confidence)
+
+
+def _sampled(rows: int, population: int, evaluated: Evaluation) -> SampledRows:
+    """How many rows there are, and of how many images if they are pixels."""
+    images, _, what = evaluated["settings"]["resampled"].partition(" ")
+    sampled: SampledRows = {"rows": rows, "of": population}
+    if what == "images":
+        sampled["images"] = int(images)
+    return sampled
 
 
 def _metric(key: str, predictions: Predictions) -> MetricData:

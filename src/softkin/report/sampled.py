@@ -10,7 +10,7 @@ import torch
 from softkin import SoftkinError
 from softkin._core import randomness
 from softkin.evaluation.from_files import ROWS, SCORES
-from softkin.predictions import Predictions, sets
+from softkin.predictions import Predictions, file_sets
 from softkin.predictions.blocks import Block, PredictionFile, assemble
 
 MOST_ROWS = 20_000
@@ -29,7 +29,7 @@ def announced(path: str, **options: Any) -> str | None:
     """The sentence about sampling, from the file's head alone; None for all rows, or if their number is unknown."""
     if path == "-":
         return None
-    file = sets.open_any(path, **options)
+    file = file_sets.open_any(path, **options)
     rows = None if file.num_rows is None else size_for(file.num_rows, file.num_classes)
     if rows is None or file.num_rows is None:
         return None
@@ -53,7 +53,7 @@ def drawn(path: str, num_rows: int, *, seed: int = 0, **options: Any) -> Predict
             f"--report draws from the {num_rows:,} rows in a second pass, but standard input can be read only once; "
             "save it to a file first."
         )
-    file = sets.open_any(path, **options)
+    file = file_sets.open_any(path, **options)
     size = size_for(num_rows, file.num_classes) or num_rows
     chosen = np.sort(randomness.generator(seed).permutation(num_rows)[:size])
     return assemble(file, list(_picked(file, chosen)))

@@ -301,6 +301,7 @@ interface GroupThreshold {
 interface SampledRows {
   rows: number;
   of: number;
+  images?: number;
 }
 
 /** The mutual information of label and members: its mean, and how well each score detects wrong answers. */

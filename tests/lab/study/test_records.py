@@ -120,7 +120,7 @@ def test_damaged_or_foreign_study_files_are_named_and_never_replaced_unasked(tmp
     with pytest.raises(SoftkinError, match=words) as caught:
         kept_in(tmp_path)
     assert len(str(caught.value).splitlines()) == 1
-    with pytest.raises(SoftkinError, match=r"pass force \(--force\)"):
+    with pytest.raises(SoftkinError, match=r"pass force=True \(--force\)"):
         keep(tmp_path, kept())
     assert path.read_text() == content
     keep(tmp_path, kept(), force=True)  # the runs name their own specs, so a lost study.json loses nothing

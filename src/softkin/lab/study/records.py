@@ -206,7 +206,7 @@ def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
         # study.json is written first: a folder that holds other files of a study has it too.
         if _other_things(folder) and not os.path.lexists(path):
             raise SoftkinError(
-                f"{folder} holds other files and no study; choose another folder, or pass force (--force)."
+                f"{folder} holds other files and no study; choose another folder, or pass force=True (--force)."
             )
         if not os.path.lexists(path):
             try:
@@ -220,8 +220,8 @@ def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
     except SoftkinError as error:
         if not force:
             raise SoftkinError(
-                f"{str(error).rstrip('.')}; choose another folder, or pass force (--force) to put this study there: "
-                "the runs that both have are kept."
+                f"{str(error).rstrip('.')}; choose another folder, or pass force=True (--force) to put this study "
+                "there: the runs that both have are kept."
             ) from error
         old = None
     if old is not None and old.spec == kept.spec and _same_files(old, kept):
@@ -230,11 +230,11 @@ def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
         if old.spec == kept.spec:
             raise SoftkinError(
                 f"{folder} holds this study for other data: {_changed(old, kept)} has changed since; "
-                "choose another folder, or pass force (--force) to go on with the new data."
+                "choose another folder, or pass force=True (--force) to go on with the new data."
             )
         raise SoftkinError(
             f"{folder} holds another study ({_difference(old.spec, kept.spec)}); choose another folder, or pass "
-            "force (--force) to replace it, which keeps the runs that both have."
+            "force=True (--force) to replace it, which keeps the runs that both have."
         )
     files.write_json(path, content)
 

@@ -14,7 +14,7 @@ from softkin.lab import models
 from softkin.lab.study import columns as registry
 from softkin.lab.study.columns import HEADS, PAPER, USES_KIN
 from softkin.lab.training.methods import METHODS, Parameter, TrainingMethod, Value, parameters
-from softkin.lab.training.objectives.labels import PRIOR
+from softkin.lab.training.objectives.smooth_labels import PRIOR
 from softkin.lab.training.training_run import digest_of
 from softkin.losses.learned import PRIOR_ROWS
 from softkin.metrics import catalogue

@@ -10,7 +10,7 @@ from torch import Tensor
 from softkin import SoftkinError, distances, predictions, similarity
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin.distances import doubts
+from softkin.distances import name_doubts
 from softkin.distances.saving import SUFFIXES as FILES
 from softkin.similarity import Beta
 
@@ -75,8 +75,8 @@ def label_doubts(
         return []
     s = similarity.from_distances(measured.matrix, beta, asymmetric=True)
     if distance == WORDS:
-        return doubts.doubts(train.synonyms, s, beta, vectors=vectors, aliases=aliases)
-    sharp = "" if isinstance(beta, str) else doubts.too_sharp(s, beta)
+        return name_doubts.doubts(train.synonyms, s, beta, vectors=vectors, aliases=aliases)
+    sharp = "" if isinstance(beta, str) else name_doubts.too_sharp(s, beta)
     return [sharp] if sharp else []
 
 

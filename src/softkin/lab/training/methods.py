@@ -18,7 +18,7 @@ from softkin.lab.training.declaration import (
     parameters,
     text_of,
 )
-from softkin.lab.training.objectives.labels import BETA
+from softkin.lab.training.objectives.smooth_labels import BETA
 
 if TYPE_CHECKING:
     from torch import Tensor

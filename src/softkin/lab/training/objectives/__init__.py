@@ -1,10 +1,10 @@
 """Logits and labels → the loss of each training method. Every method is declared by its class, beside its formula.
 
-``labels.py``: other labels than one-hot; ``penalties.py``: losses that penalise confidence, and mixed samples;
-``networks.py``: predictions that average over networks.
+``smooth_labels.py``: other labels than one-hot; ``penalties.py``: losses that penalise confidence, and mixed samples;
+``averaging.py``: predictions that average over networks.
 """
 
-from softkin.lab.training.objectives import labels, networks, penalties
+from softkin.lab.training.objectives import averaging, penalties, smooth_labels
 from softkin.lab.training.objectives.objective import Mixing, Objective, objective
 
-__all__ = ["Mixing", "Objective", "labels", "mixing", "networks", "objective", "penalties"]
+__all__ = ["Mixing", "Objective", "averaging", "objective", "penalties", "smooth_labels"]

@@ -9,7 +9,7 @@ import torch
 from places import ROOT
 from softkin import distances, similarity
 from softkin.distances import WordVectors
-from softkin.distances.doubts import disagreement, doubts, too_sharp
+from softkin.distances.name_doubts import disagreement, doubts, too_sharp
 from softkin.distances.words import known_names
 from softkin.losses import ClassSimilarityLoss
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from softkin import bayes
 from softkin.bayes.prototypes import distance_loss
 from softkin.lab.training.declaration import Parameter
-from softkin.lab.training.objectives.labels import alpha_of
 from softkin.lab.training.objectives.objective import Objective
+from softkin.lab.training.objectives.smooth_labels import alpha_of
 
 if TYPE_CHECKING:
     from softkin.lab.training.methods import Method
