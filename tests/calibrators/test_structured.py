@@ -289,3 +289,17 @@ def test_options_are_checked():
         ValueError, match="`similarity` must cover the 4 classes of the logits, got 3; is it for another"
     ):
         StructuredMatrixScaling(similarity=some_similarity(3)).fit(z, y)
+
+
+def test_the_models_own_confusions_are_a_similarity_like_any_other():
+    """``similarity="outputs"`` is the matrix of shares of wrong mass, on the scale of a matrix that is given."""
+    z, y = drawn(n=200)
+    own = StructuredMatrixScaling(similarity="outputs", strength=1.0).fit(z, y)
+    scaled = (z.double() / own.temperature_).softmax(dim=1)
+    k = scaled.shape[1]
+    p = (1 - own.mixing_) * scaled + own.mixing_ / k
+    given = StructuredMatrixScaling(similarity=confusions(p, y), strength=1.0).fit(z, y)
+    torch.testing.assert_close(own.weight_, given.weight_, atol=1e-4, rtol=0)
+    unlike = torch.ones(k, k, dtype=torch.float64) / (k - 1)
+    even = StructuredMatrixScaling(similarity=unlike.fill_diagonal_(0), strength=1.0).fit(z, y)
+    assert not torch.allclose(own.weight_, even.weight_, atol=1e-3)

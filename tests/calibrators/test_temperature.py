@@ -298,3 +298,16 @@ def test_a_refit_that_fails_leaves_nothing_half_done(monkeypatch):
         cal.fit(z[:, :3], y % 3)
     with pytest.raises(ValueError, match="is not fitted yet"):
         cal.predict_proba(z)
+
+
+@pytest.mark.parametrize("objective", ["nll", "mse"])
+def test_the_certificate_has_the_nll_of_its_probabilities(objective):
+    z, y = drawn(n=120)
+    cal = TemperatureScaling(objective=objective).fit(z, y)
+    p = cal.predict_proba(z)
+    assert cal.certificate_.nll_after == pytest.approx(-float(p.gather(1, y[:, None]).log().mean()))
+
+
+def test_constant_rows_keep_their_nll():
+    cal = TemperatureScaling().fit(torch.ones(20, 4), torch.arange(20) % 4)
+    assert cal.certificate_.nll_after == pytest.approx(math.log(4))

@@ -154,3 +154,7 @@ def test_normalised_logits_restore_what_smoothing_spoils(smoothed_and_not):
     assert areas[0.3, "logit-norm"] < 0.93 * areas[0.3, "probability"]  # and restored
     assert norms[0.0, "logit-norm"] is None  # nothing to restore: the fallback
     assert norms[0.3, "logit-norm"] >= 2
+
+
+def test_a_norm_below_1_is_allowed():
+    assert decisions.Abstain(error=0.1, score="logit-norm", norm=0.5).norm == 0.5

@@ -92,6 +92,24 @@ def test_shares_lie_strictly_between_0_and_1(value):
         bounds.share(value, "risk")
 
 
+def test_limits_of_several_rows_of_scores():
+    """(…, n): each row has a limit of its own, the ⌈(n + 1)(1 − α)⌉-th smallest."""
+    scores = torch.rand(3, 25, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    limits = bounds.conformal_limit(scores, 0.9)
+    assert limits.tolist() == [sorted(row)[math.ceil(26 * 0.9) - 1] for row in scores.tolist()]
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9])
+def test_weighted_limits_equal_their_formula(coverage):
+    rng = np.random.default_rng(3)
+    scores, weights, own = np.sort(rng.random(30)), rng.exponential(size=30), rng.exponential(size=12) * 4
+    found = bounds.weighted_limits(*(torch.from_numpy(part) for part in (scores, weights, own)), coverage)
+    for limit, w in zip(found.tolist(), own, strict=True):
+        needed = coverage * (weights.sum() + w)
+        enough = [q for q in scores if weights[scores <= q].sum() >= needed]
+        assert limit == (min(enough) if enough else math.inf)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.01, 0.05, 0.2])
 def test_mapie_controls_the_same_risks(delta):

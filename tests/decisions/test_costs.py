@@ -71,3 +71,10 @@ def test_what_plain_answers_would_have_cost():
     few = Costs(torch.rand(6, 2, dtype=torch.float64)).fit(z, y).evaluate(z, y)
     assert np.isnan(few["plain_cost"])
     assert "saving" not in few
+
+
+def test_a_saving_is_at_most_what_the_dearest_answer_costs_more_than_the_cheapest():
+    rule = Costs(torch.tensor([[1.0, 3.0], [3.0, 1.0]]))
+    logits, y = torch.tensor([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0]]), torch.tensor([0, 1, 1])
+    saved = rule.fit(logits, y).evaluate(logits, y, costs=torch.tensor([[3.0, 1.0], [1.0, 3.0]]))["saving"]
+    assert -2.0 <= saved.low <= saved.value <= saved.high <= 2.0

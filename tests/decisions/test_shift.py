@@ -159,3 +159,12 @@ def test_counts_and_percent_are_shares(given, what):
     expected = decisions.adjust_priors(p, new=[value / sum(given) for value in given])
     with pytest.warns(Assumption, match=f"`new` is read as {what}"):
         torch.testing.assert_close(decisions.adjust_priors(p, new=given), expected)
+
+
+def test_resamples_in_blocks_are_those_of_one_block(monkeypatch):
+    from softkin.decisions import shift
+
+    p = torch.rand(30, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64).softmax(1)
+    whole = decisions.estimate_priors(p, confidence=0.9)
+    monkeypatch.setattr(shift, "BLOCK", 30 * 7)  # 7 resamples at a time: no divisor of their number
+    torch.testing.assert_close(decisions.estimate_priors(p, confidence=0.9), whole, atol=1e-4, rtol=0)

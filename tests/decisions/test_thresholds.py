@@ -138,3 +138,16 @@ def test_a_threshold_next_to_1_is_written_so_that_it_can_be_used():
     selection = decisions.select(scores, scores > scores[500], risk=0.05)
     assert f"confidence is above {selection.chosen.threshold!r}, abstain" in str(selection)
     assert float(str(selection).split("above ")[1].split(",")[0]) < 1
+
+
+@pytest.mark.parametrize("target", [0.02, 0.05, 0.13, 0.3])
+def test_risk_control_equals_its_formula(target):
+    """The smallest θ with (1 + Σ [θ < w_i]) / (n + 1) ≤ ε, among the places where the sum changes."""
+    from softkin.decisions.thresholds import risk_control
+
+    rng = np.random.default_rng(5)
+    scores = rng.random(60)
+    above = np.where(rng.random(60) < 0.4, scores, -np.inf)  # a wrong row is answered above its score
+    found = risk_control(torch.from_numpy(scores), torch.from_numpy(above), target)
+    kept = [t for t in [-np.inf, *sorted(above)] if (1 + (t < above).sum()) / 61 <= target]
+    assert found == min(kept)

@@ -148,11 +148,11 @@ def test_sparse_tables_equal_dense_ones_where_they_hold_everything(monkeypatch):
     """With as many classes kept as matter, nothing is lost; with fewer, the rest is spread evenly."""
     k = 12
     S = similarity.from_distances(distances.from_order(k))
-    for prior in (None, S):
-        dense = ClassSimilarityLoss.learned(k, prior=prior)
+    for prior, options in ((None, {}), (S, {}), (S, {"prior_rows": 500.0})):
+        dense = ClassSimilarityLoss.learned(k, prior=prior, **options)
         monkeypatch.setattr(learned, "DENSE", 3)
         monkeypatch.setattr(learned, "KEPT", k - 2)
-        sparse = ClassSimilarityLoss.learned(k, prior=prior)
+        sparse = ClassSimilarityLoss.learned(k, prior=prior, **options)
         monkeypatch.undo()
         assert sparse._is_sparse
         for _ in range(2):

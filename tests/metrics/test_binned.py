@@ -154,3 +154,12 @@ def test_over_confidence_that_did_not_occur_is_bounded_bin_by_bin():
     few = metrics.signed_gap(p[18:], np.zeros(22, int), part="over", confidence=0.95)  # two rows in the lower bin
     rare = 1 - 0.025 ** (1 / 22)
     assert few.high == pytest.approx(max(min(2 / 22, rare) - 2 / 22 * 0.25, min(20 / 22, rare) - 20 / 22 * 0.03))
+
+
+def test_under_confidence_that_did_not_occur_is_bounded_too():
+    """All answers wrong in two bins: the same with right ones, of which the scores promise some."""
+    s = np.r_[np.full(2, 0.14), np.full(20, 0.9)]
+    p = np.concatenate([s[:, None], np.repeat((1 - s)[:, None] / 9, 9, axis=1)], axis=1)
+    found = metrics.signed_gap(p, np.ones(22, int), part="under", confidence=0.95)
+    rare = 1 - 0.025 ** (1 / 22)
+    assert (found.low, found.high) == (0.0, pytest.approx(min(2 / 22, rare) - 2 / 22 * 0.14))

@@ -621,3 +621,17 @@ def test_compare_of_equal_class_wise_errors_rarely_rejects():
         y = torch.multinomial(p, 1, generator=torch.Generator().manual_seed(r))[:, 0]
         rejected += metrics.compare(a, b, y, "classwise_ece", resamples=100).p_value <= 0.05
     assert rejected <= 12
+
+
+def test_the_band_of_rows_with_many_scores_is_made_of_percentiles():
+    claims = Claims.of(*twins.random_case(0, n=60, k=4))
+    pool = claims.pool("output")
+    parts = RootGap(pool, binning.equal_width(5))
+    sums = resampling.resampled_sums(parts, 200, np.random.default_rng(0)).view(200, 3, -1)
+    low, high = resampling.resampled_band(parts, sums, 0.9)
+    share = (sums[:, 2] / sums[:, 0]).numpy()
+    mixed = (parts.curve().hit_sum > 0) & (parts.curve().hit_sum < parts.curve().count)
+    assert int(mixed.sum()) >= 3
+    for b in mixed.nonzero()[:, 0].tolist():
+        assert low[b] == pytest.approx(np.nanquantile(share[:, b], 0.05))
+        assert high[b] == pytest.approx(np.nanquantile(share[:, b], 0.95))

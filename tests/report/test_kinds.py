@@ -3,6 +3,7 @@ nothing.
 """
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -189,6 +190,54 @@ def test_it_fits_is_drawn_and_accessible(modules, browser, folder, capsys, kind)
             assert page.violations(modules, least="minor") == []
             assert page.console() == []
     assert page.wider_than_a4() == []
+
+
+ATTACK = """<img src=x onerror="window.owned=1"><script>window.owned=1</script>"' onclick="window.owned=1"""
+GIVEN = re.compile(
+    r"kind \d|site \d|judge \d|\bsome\b|\bothers\b|a toy|a text|A study|fraud_net-\d-of-three|runs/net-\d-of-six|"
+    r"\bnews\b|sport|money|weather|a film with a long name|labels\.npz|digits-test|digits-validation|"
+    r"^(zero|one|two|three|four|five|six|seven|eight|nine)$"
+)
+"""What people named in ``data_of``: classes, groups, models, files, texts"""
+
+
+def attacked(part):
+    """The page's data with an attack before everything that has a name of its user's, in values and keys."""
+    if isinstance(part, str):
+        return GIVEN.sub(lambda found: ATTACK + found.group(), part)
+    if isinstance(part, dict):
+        return {attacked(key): attacked(value) for key, value in part.items()}
+    return [attacked(value) for value in part] if isinstance(part, list | tuple) else part
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_name_is_markup(browser, folder, capsys, kind):
+    if kind == "pairs":
+        rows = some(k=2, n=800)
+        rows = Predictions.from_probabilities(rows.probabilities, rows.known_labels, are_pairs=True, name="judge 1")
+        made = report.build(rows, resamples=100)
+    else:
+        made = data_of(kind, folder, capsys)
+    made = attacked(made)
+    assert "onerror" in json.dumps(made, default=str)
+    browser.media()
+    browser.resize(1400, 900)
+    page = browser.open(report.write(folder / f"attacked-{kind}.html", made, force=True)[0])
+    for opened in ("details", "dialog"):
+        page.run(f"document.querySelectorAll('{opened}').forEach((node) => (node.open = true))")
+    page.run("document.querySelectorAll('main button').forEach((node) => node.click())")
+    page.wait(DRAWN)
+    page.run(
+        "document.querySelectorAll('main *').forEach((node) => "
+        "['mouseover', 'mouseenter', 'focus'].forEach((name) => node.dispatchEvent(new Event(name, {bubbles: true}))))"
+    )
+    assert page.run("return window.owned === undefined")
+    assert page.run("return document.querySelectorAll('img[src=x], [onerror], [onclick]').length") == 0
+    assert page.run("return Array.from(document.scripts).every((node) => !node.text.startsWith('window.owned'))")
+    assert "onerror" in page.run("return document.body.textContent + document.title")
+    assert [line for line in page.console() if str(line).strip() == "x"] == []
+    assert page.requests() == []
 
 
 @pytest.mark.skipif(not (SHARED / "logits").is_dir(), reason="needs ../shared/data")
