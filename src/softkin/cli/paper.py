@@ -193,6 +193,13 @@ def _list(as_json: bool, names: list[str]) -> None:
                 f"    {', '.join(about['networks'])} on {', '.join(about['data'])}; {counted(about['seeds'], 'seed')}"
             )
             print(f"    {about['recipe']}")
+    first = listed[0]
+    scale, about = list(first["scales"].items())[-1]
+    data = " ".join(f"--data {name}=FOLDER" for name in about["data"])
+    say(
+        f"To run one: softkin paper run {first['name']} --scale {scale} {data}; --dry-run shows what it would train, "
+        "and without --data the files are downloaded."
+    )
 
 
 def _plan(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str, Any]) -> None:

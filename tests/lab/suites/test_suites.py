@@ -382,6 +382,8 @@ def test_command_lists_with_recipes(capsys):
     out = capsys.readouterr().out
     assert out.startswith("table1: Histogram and KDE ECE (%)")
     assert "wrn(units=2) on cifar100; 3 seeds" in out
+    typed = " ".join(out.split())
+    assert "To run one: softkin paper run table1 --scale trial --data cifar100=FOLDER; --dry-run shows" in typed
     assert main(["paper", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [item["name"] for item in listed] == suites.names()
