@@ -211,6 +211,17 @@ def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
     ]
 
 
+def spelling(name: Any) -> str:
+    """The name of a class without what people vary: case, and blanks, underscores or hyphens between words.
+
+    Example:
+        >>> spelling("Sweet_Pepper "), spelling(2.0)
+        ('sweet pepper', '2')
+    """
+    text = re.sub(r"[\s_-]+", " ", str(name)).strip().casefold()
+    return text.removesuffix(".0") if re.fullmatch(r"\d+\.0", text) else text
+
+
 def _without_shared_words(names: Sequence[str], most: int) -> list[str]:
     """Names without the words that most of them share, the most frequent first, until all fit; none becomes another."""
     parts = [re.findall(r"[-_./ ]?[^-_./ ]+", name) for name in names]
