@@ -173,6 +173,7 @@ def chromium():
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    driver.set_script_timeout(180)  # axe takes its time on a large page and a busy machine
     try:
         yield Browser(driver)
     finally:

@@ -183,3 +183,14 @@ def test_two_models_are_compared_class_by_class():
     )
     with pytest.raises(ValueError, match="`probabilities_b` must have the classes of `probabilities_a`.*lacks 'owl'"):
         metrics.compare(first, second.rename(columns={"owl": "eel"}), Y, "nll")
+
+
+def test_other_spellings_are_understood_and_said():
+    frame = pd.DataFrame([[0.9, 0.1], [0.2, 0.8]], columns=["Big cat", "dog"])
+    with pytest.warns(Assumption, match="labels are read in any spelling; 'BIG_CAT ' is 'Big cat'"):
+        assert metrics.nll(frame, ["BIG_CAT ", "dog"]) == metrics.nll(frame, ["Big cat", "dog"])
+    with pytest.raises(TypeError, match="`labels` are texts such as 'cow'"):
+        metrics.nll(frame, ["cow", "DOG"])
+    twice = pd.DataFrame([[0.9, 0.1], [0.2, 0.8]], columns=["Dog", "dog"])
+    with pytest.raises(TypeError, match="`labels` are texts such as 'DOG'"):
+        metrics.nll(twice, ["DOG", "dog"])

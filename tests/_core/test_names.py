@@ -97,3 +97,13 @@ def test_long_names_stay_apart():
         short = names.short_names(hostile)
         assert len(set(short)) == len(hostile)
         assert max(map(len, short)) <= names.SHORT
+
+
+def test_words_that_most_names_share_go_before_letters_are_cut():
+    """One name of another make must not bring back what the others share, nor cut what differs."""
+    given = [
+        "probs_net_lenet-5-cifar-100.npz",
+        "probs_net_resnet32-hot-cifar-100.npz",
+        "densenet-bc-100-cifar100-probs.npz",
+    ]
+    assert names.short_names(given) == ["net_lenet-5-cifar", "net_resnet32-hot-cifar", "densenet-bc-cifar100"]

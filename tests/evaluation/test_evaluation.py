@@ -203,7 +203,8 @@ def test_sets_of_ordered_classes_have_no_gaps(capsys, tmp_path):
 
 
 @pytest.mark.filterwarnings("default")
-def test_pairs_of_several_models_are_the_groups_of_one_page(capsys, tmp_path):
+def test_pairs_of_several_models_are_compared_on_one_page(capsys, tmp_path):
+    """Not pooled: what holds for all answers together holds for no model."""
     random = np.random.default_rng(0)
     for name, gap in (("first", 0.05), ("second", 0.3)):
         confidence = random.uniform(0.5, 1, 300)
@@ -213,7 +214,7 @@ def test_pairs_of_several_models_are_the_groups_of_one_page(capsys, tmp_path):
     files = [tmp_path / "first.csv", tmp_path / "second.csv"]
     code, output, _ = run(capsys, "evaluate", *files, "--resamples", 100, "--report", tmp_path / "page.html")
     assert code == 0
-    assert output.startswith("2 models, 300 pairs each")
     page = json.loads((tmp_path / "page.json").read_text())
-    assert page["num_samples"] == 600
-    assert page["class_names"][:2] == ["first.csv", "second.csv"]
+    assert output.startswith("2 models, 300 pairs each")
+    assert (page["kind"], page["num_samples"]) == ("comparison", 300)
+    assert page["overview"]["headline"].startswith("Use first.csv")

@@ -10,7 +10,12 @@ from softkin.evaluation import results
     ("gap", "ece", "kind", "words"),
     [
         ((0.14, 0.13, 0.15), (0.14, 0.13, 0.15), "over", "Over-confident by 14 points"),
-        ((-0.05, -0.06, -0.04), (0.05, 0.04, 0.06), "under", "Under-confident by 5.0 points"),
+        (
+            (-0.05, -0.06, -0.04),
+            (0.05, 0.04, 0.06),
+            "under",
+            "Under-confident by 5.0 points on average, but too sure at 90 %",
+        ),
         (
             (0.01, -0.01, 0.03),
             (0.05, 0.04, 0.06),
@@ -54,3 +59,16 @@ def test_a_classifier_that_claims_too_little_hears_why(gap, trained, named):
     said = results.verdict(near, metrics.Interval(0.13, 0.12, 0.14, 0.95), cells, trained=trained)
     assert said["kind"] == "under"
     assert ("do not smooth further" in said["detail"]) == named
+
+
+@pytest.mark.parametrize(("hits", "more"), [(88, ""), (86, ""), (80, ""), (70, " on average, but too sure at 90 %")])
+def test_the_headline_says_where_the_average_misleads(hits, more):
+    """Only if the answers at 90 % are off in the other direction by three points and three standard errors."""
+    cells = {"count": [0] * 300, "hit_sum": [0] * 300, "score_sum": [0.0] * 300}
+    cells["count"][269], cells["hit_sum"][269], cells["score_sum"][269] = 100, hits, 90.0
+    under = metrics.Interval(-0.1, -0.12, -0.08, 0.95), metrics.Interval(0.12, 0.1, 0.14, 0.95)
+    assert results.verdict(*under, cells)["headline"] == f"Under-confident by 10 points{more}"
+    over = metrics.Interval(0.1, 0.08, 0.12, 0.95), metrics.Interval(0.12, 0.1, 0.14, 0.95)
+    assert results.verdict(*over, cells)["headline"] == "Over-confident by 10 points"
+    cells["hit_sum"][269] = 99
+    assert results.verdict(*over, cells)["headline"] == "Over-confident by 10 points on average, but too modest at 90 %"

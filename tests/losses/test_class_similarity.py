@@ -55,7 +55,7 @@ def test_a_class_without_a_vector_is_smoothed_uniformly():
     with pytest.raises(ValueError, match="1 word has no vector: 'qzx'"):
         ClassSimilarityLoss.from_names(names, strict=True)
     with pytest.raises(ValueError, match="are these names in another language"):
-        ClassSimilarityLoss.from_names(["Hund", "Katze", "Vogel", "car"])
+        ClassSimilarityLoss.from_names(["Hund", "Katze", "Vogel", "car"], strict=True)
 
 
 def test_identifiers_of_wordnet_are_looked_up(monkeypatch):
@@ -65,3 +65,36 @@ def test_identifiers_of_wordnet_are_looked_up(monkeypatch):
     found = ClassSimilarityLoss.from_names(list(lemmas), beta=1.0).soft_labels
     plain = ClassSimilarityLoss.from_names(["dog", "cat", "sports car"], beta=1.0).soft_labels
     torch.testing.assert_close(found, plain)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["Hündin", "Krankenwagen", "Schmetterling"], "None of the 3 class names has a vector"),
+        (["狗", "猫", "dog", "马"], "Only 1 of the 4 class names has a vector"),
+        (["n02099601", "n02123045", "n07697537"], "WordNet's identifiers are looked up if WordNet is installed"),
+        (["E11.9", "J45.909", "C34"], "ICD-10 codes are looked up"),
+    ],
+)
+def test_names_of_which_few_have_a_vector_are_smoothed_uniformly(monkeypatch, tmp_path, names, words):
+    monkeypatch.setenv("SOFTKIN_WORDNET", str(tmp_path))
+    monkeypatch.setattr("softkin.distances.tree_files.ICD_PACKAGES", ())
+    with pytest.warns(UserWarning, match=words):
+        loss_fn = ClassSimilarityLoss.from_names(names, alpha=0.3)
+    expected = torch.full((len(names),) * 2, 0.3 / (len(names) - 1), dtype=torch.float64).fill_diagonal_(0.7)
+    torch.testing.assert_close(loss_fn.soft_labels, expected)
+    with pytest.raises(ValueError, match="no vector"):
+        ClassSimilarityLoss.from_names(names, alpha=0.3, strict=True)
+
+
+def test_codes_of_diagnoses_are_looked_up(monkeypatch, tmp_path):
+    """A module as the packages of ICD-10 have it; both were tried themselves with these codes."""
+    (tmp_path / "some_icd_10.py").write_text(
+        "KNOWN = {'I10': 'hypertension', 'J45': 'asthma', 'J44': 'bronchitis', 'S52': 'fracture of the arm'}\n"
+        "is_valid_item = KNOWN.__contains__\nget_description = KNOWN.__getitem__\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("softkin.distances.tree_files.ICD_PACKAGES", ("no-such-list", "some-icd-10"))
+    with pytest.warns(UserWarning, match="read as ICD-10 codes: I10 is 'hypertension'"):
+        loss_fn = ClassSimilarityLoss.from_names(["I10", "J45", "J44", "S52"], alpha=0.1, beta=1.0)
+    assert int(loss_fn.soft_labels[1].topk(2).indices[1]) == 2  # asthma, bronchitis

@@ -110,7 +110,6 @@ def test_every_public_name_is_on_a_page(site):
         "lab.training",
         "lab.study",
         "lab.suites",
-        "losses.auto_alpha",
         "audition.inspection",
     )
     listed = {*re.findall(r"``softkin\.(\w+)``", softkin.__doc__), *rooms}

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binomtest
 
 from calibration_data import toy_predictions
 from command_line import run
 from softkin import decisions, diagrams, distances, evaluation, metrics, report
 from softkin.predictions import Predictions
-from softkin.report import first_screen, render
+from softkin.report import render
 
 
 def static(page):
@@ -94,34 +93,6 @@ def test_a_threshold_is_certified_although_nobody_asked():
     assert data["variants"][0]["abstention"]["text"] == str(expected)
 
 
-def comparison(p_values, ties=(False, False)):
-    cells = [{"value": 0.1, "best": True, "tie": False, "p_value": None}]
-    cells += [{"value": 0.2, "best": False, "tie": t, "p_value": p} for p, t in zip(p_values, ties, strict=True)]
-    return {
-        "name": "x", "num_samples": 10, "num_classes": 2,
-        "methods": [{"key": key, "name": key.upper()} for key in "abc"],
-        "table": {"columns": [{"key": "ece_hist", "title": "Hist P", "percent": True}],
-                  "rows": [{"method": key, "cells": {"ece_hist": cell}, "chosen": None} for key, cell in zip("abc", cells, strict=True)]},
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("p_values", "ties", "words"),
-    [
-        ((0.01, 0.02), (False, False), "Best calibrated prediction: A, significantly ahead of all others."),
-        ((None, None), (False, False), "Best calibrated prediction: A; whether it is better than others is not known."),
-        ((0.01, None), (False, False), "Best calibrated prediction: A; whether it is better than others is not known."),
-        ((0.01, 0.5), (False, True), "Best calibrated prediction: A, not significantly better than C."),
-    ],
-)
-def test_ahead_of_all_others_only_with_p_values(p_values, ties, words):
-    data = report.build_comparison(comparison(p_values, ties))
-    sentences = [re.sub("<[^>]+>", "", line) for line in first_screen.findings(data)]
-    assert words in sentences
-    headline = re.sub("<[^>]+>", "", first_screen.headline(data))
-    assert headline.startswith("Best calibrated") == (None not in p_values)
-
-
 def test_three_answers_read_without_a_script(answered):
     _, data = answered
     text = static(render.page(data))
@@ -141,60 +112,6 @@ def test_three_answers_read_without_a_script(answered):
     ):
         assert words in text, words
     assert "<i>fox" not in render.page(data)
-
-
-def test_worst_classes_stand_out_beyond_chance_only(answered):
-    first, data = answered
-    p, y = first.probabilities, first.known_labels
-    score, answer = p.max(1)
-    named = first_screen.worst_classes(data)
-    for k in range(6):
-        hits, sure = (y[answer == k] == k).sum().item(), float(score[answer == k].mean())
-        interval = binomtest(hits, int((answer == k).sum())).proportion_ci(1 - 0.05 / 6, method="exact")
-        assert (k in named) == (not interval.low <= sure <= interval.high) or len(named) == first_screen.WORST
-    few = report.build(toy_predictions(n=30, sharp=1.0), candidates=[], resamples=100)
-    assert first_screen.worst_classes(few) == []
-    assert "No single class stands out from sampling noise" in static(render.page(few))
-
-
-def test_a_calibrated_model_of_high_confidence_has_no_worst_class():
-    """At 99 % sure, a mistake or two in 20 answers is chance: in at most 5 % of calibrated models is any class named."""
-    random, num_classes, models = np.random.default_rng(0), 100, 300
-    false_alarms = 0
-    for _ in range(models):
-        right = random.binomial(20, 0.99, num_classes).tolist()
-        classes = {"answered": [20] * num_classes, "right": right, "score_sum": [19.8] * num_classes}
-        data = {"num_classes": num_classes, "level": 0.95, "variants": [{"classes": classes}]}
-        false_alarms += bool(first_screen.worst_classes(data))
-    assert binomtest(false_alarms, models, 0.05, alternative="greater").pvalue > 0.01
-
-
-def test_the_test_of_a_class_is_two_sided():
-    """Of 18 answers at 50 %, 5 right ones have a tail of 4.8 %, 4 of 1.5 %; each of both tails may have 2.5 %."""
-    for right, named in ((5, []), (4, [0]), (13, []), (14, [0])):
-        data = {"num_classes": 1, "level": 0.95, "variants": [{"classes": _class(18, right, 9.0)}]}
-        assert first_screen.worst_classes(data) == named
-
-
-def _class(answered, right, score_sum):
-    return {"answered": [answered], "right": [right], "score_sum": [score_sum]}
-
-
-def test_similarity_without_a_mistake_to_explain_is_not_called_unexamined(answered):
-    _, data = answered
-    alike = data["similarity"] | {"mistakes": {"nearest": 5, "wrong": 0, "near": 0, "chance": 1.0}}
-    assert "was not examined" not in render.page(data | {"similarity": alike})
-    assert "was not examined" in render.page(data | {"similarity": None})
-
-
-def test_mistakes_among_the_nearest_classes_are_counted(answered):
-    first, data = answered
-    points = np.random.default_rng(0).normal(size=(6, 3))
-    d = np.linalg.norm(points[:, None] - points[None], axis=2)
-    answer, y = first.probabilities.argmax(1).numpy(), first.known_labels.numpy()
-    wrong = [(t, a) for t, a in zip(y, answer, strict=True) if t != a]
-    near = sum(a in sorted((j for j in range(6) if j != t), key=lambda j: d[t, j])[:2] for t, a in wrong)
-    assert data["similarity"]["mistakes"] == {"nearest": 2, "wrong": len(wrong), "near": near, "chance": 0.4}
 
 
 def test_the_command_writes_one_page_of_several_files(several, tmp_path, capsys):

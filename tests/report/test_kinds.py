@@ -29,6 +29,7 @@ KINDS = (
     "model",
     "tree",
     "unknown",
+    "votes",
     "binary",
     "pairs",
     "groups",
@@ -43,6 +44,7 @@ KINDS = (
     "rules",
     "audition",
     "limits",
+    "watched",
 )
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
 
@@ -94,6 +96,10 @@ def data_of(kind, folder, capsys):
         return report.build(some(), distances=distances(), images=images, texts=["a text"] * 400, resamples=100)
     if kind == "unknown":
         return report.build(some(), unknown=[some(seed=5, sharp=1.0, name="others")], resamples=100)
+    if kind == "votes":
+        rows = some()
+        shares = 0.7 * torch.eye(8, dtype=torch.float64)[rows.known_labels] + 0.3 / 8
+        return report.build(Predictions(rows.logits, shares, class_names=rows.class_names, name="votes"), resamples=100)
     if kind == "binary":
         return report.build(some(k=2, n=800), resamples=100)
     if kind == "pairs":
@@ -147,6 +153,13 @@ def data_of(kind, folder, capsys):
         return results.of_calibrators(outcome(capsys, "calibrate", "compare", VALIDATION, TEST, "--methods", "temperature,vector", "--resamples", 100))  # fmt: skip
     if kind == "rules":
         return results.of_rules(outcome(capsys, "decide", "compare", VALIDATION, TEST))
+    if kind == "watched":
+        p = np.random.default_rng(0).uniform(0.6, 1, 2000)
+        y = np.random.default_rng(1).random(2000) < p - 0.1 * (np.arange(2000) >= 800)
+        lines = [f"{c:.4f},{int(r)},2026-{1 + row // 200:02d}-01" for row, (c, r) in enumerate(zip(p, y, strict=True))]
+        (folder / "log.csv").write_text("confidence,correct,date\n" + "\n".join(lines) + "\n")
+        run(capsys, "monitor", folder / "log.csv", "--tolerance", "2%", "--report", folder / "log.html")
+        return json.loads((folder / "log.json").read_text())
     return results.of_limits(outcome(capsys, "check", TEST, "--max", "ece=5%", "--max", "gap=3%"))
 
 

@@ -279,5 +279,5 @@ def test_pairs_have_a_page_with_groups_in_the_place_of_classes():
     text = render.page(page)
     assert "600 pairs of a confidence and an outcome" in text
     assert "confidence, correct, _ = val.arrays()" in text
-    with pytest.raises(ValueError, match="no room for votes and weights"):
+    with pytest.raises(ValueError, match="no room for weights"):
         report.build(Predictions.from_probabilities(np.stack([1 - s, s], 1), right.astype(int), weights=s + 1))

@@ -97,7 +97,18 @@ def test_better_answers_outweigh_what_a_temperature_repairs():
     worse, better = binary(noise=4.0, sharp=0.3, name="worse"), binary(zeros=True, name="better")
     seen = report.build_models([worse, better], resamples=100)["overview"]
     assert seen["headline"].startswith("Use better")
-    assert seen["choices"][-1]["title"] == "Do not use better as it is"  # NLL ∞
+    titles = [choice["title"] for choice in seen["choices"]]
+    assert not any(title.startswith("Do not use better") for title in titles)  # what is recommended is not warned of
+    assert "NLL ∞ → " in seen["choices"][0]["text"]
+
+
+def test_a_model_that_is_warned_of_is_not_an_option():
+    """An infinite NLL rules a model out where no calibrator may follow, however small its calibration error is."""
+    best, other = binary(sharp=2.0, name="best"), binary(noise=3.0, sharp=0.9, zeros=True, name="certain")
+    seen = report.build_models([best, other], resamples=100)["overview"]
+    options = [choice["text"] for choice in seen["choices"] if choice["kind"] == "option"]
+    assert seen["choices"][-1]["title"] == "Do not use certain as it is"
+    assert not any(text.startswith("certain: error") for text in options)
 
 
 def test_a_temperature_is_advised_only_where_it_helps():

@@ -242,6 +242,23 @@ def test_classes_sort_by_calibration_and_open(page, predictions):
     assert sorted(page.texts("button.disclose")) == ["class 1", "class 10", "class 11"]
 
 
+def test_gaps_of_classes_are_marked_by_intervals_that_hold_together(page, predictions):
+    """The interval of each class's share of right answers is corrected for as many as there are classes."""
+    from scipy.stats import binomtest
+
+    p, y = predictions.probabilities, predictions.known_labels
+    score, answer = p.max(1)
+    page.run("document.querySelector('button.more')?.click()")
+    said = dict(zip(page.texts("button.disclose"), page.texts("td.gap"), strict=True))
+    labels = page.run("return Array.from(document.querySelectorAll('.dumbbell'), (n) => n.getAttribute('aria-label'))")
+    for (name, text), label in zip(said.items(), labels, strict=True):
+        own = answer == int(name.split()[1])
+        hits, n, sure = int((y == answer)[own].sum()), int(own.sum()), float(score[own].mean())
+        low, high = binomtest(hits, n).proportion_ci(1 - 0.05 / K, method="wilson")
+        assert ("may be chance" in text) == (low <= sure <= high)
+        assert f"({100 * low:.1f}\u202f% to {100 * high:.1f}\u202f%)" in label
+
+
 def test_the_threshold_moves_by_keyboard_and_by_drag(page, predictions, data):
     from selenium.webdriver import ActionChains, Keys
 

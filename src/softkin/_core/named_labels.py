@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from softkin._core.assumption import Assumption
+from softkin._core.names import spelling
 
 
 def columns_of(scores: Any) -> list[str] | None:
@@ -59,6 +60,8 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
     width = 2 if len(shape) == 1 or shape[1] == 1 else shape[1]
     known = list(names) if names is not None else columns_of(scores)
     there = sorted(set(texts))
+    if known is not None and not set(there) <= set(known):
+        texts, there = _spelled(texts, known)
     if known is None or not set(there) <= set(known):
         if known is not None or len(there) != width:
             held = f"the classes {', '.join(known[:5])}" if known is not None else f"{width} columns without names"
@@ -76,3 +79,16 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
         )
     place = {name: k for k, name in enumerate(known)}
     return np.array([place[text] for text in texts]), known
+
+
+def _spelled(texts: list[str], known: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(labels, the different ones) as classes are spelled, with a warning; unchanged if some are no class at all."""
+    alike: dict[str, list[str]] = {}
+    for name in known:
+        alike.setdefault(spelling(name), []).append(name)
+    found = {text: text if text in known else alike.get(spelling(text), [""])[0] for text in set(texts)}
+    if any(not name for name in found.values()) or any(len(names) > 1 for names in alike.values()):
+        return texts, sorted(found)
+    other = next(text for text, name in sorted(found.items()) if text != name)
+    warnings.warn(f"labels are read in any spelling; {other!r} is {found[other]!r}.", Assumption, stacklevel=5)
+    return [found[text] for text in texts], sorted(set(found.values()))

@@ -180,15 +180,17 @@ BRIEF = 16
 def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
     """Names for charts, of at most ``most`` letters, that still differ where the names do.
 
-    If a name has more than 16 letters, the words that all names begin with and end with are left out, then the middle
-    of names that are still too long. If only numbers differ, the word before them stays. Names that would then be equal
-    get their number.
+    If a name has more than 16 letters, the words that all names begin with and end with are left out, then the words
+    that most names share, then the middle of names that are still too long. If only numbers
+    differ, the word before them stays. Names that would then be equal get their number.
 
     Example:
         >>> short_names(["probs_netcal_lenet-5-cifar-100.npz", "probs_netcal_wideresnet-16-4-cifar-100.npz"])
         ['lenet-5', 'wideresnet-16-4']
         >>> short_names(["runs/resnet-50-seed-1.npz", "runs/resnet-50-seed-2.npz"])
         ['seed-1', 'seed-2']
+        >>> short_names(["resnet32-cifar100-logits.npz", "densenet-bc-100-cifar100-probs.npz"])
+        ['resnet32-logits', 'densenet-bc-100-probs']
     """
     if all(len(name) <= min(most, BRIEF) for name in names):
         return list(names)
@@ -201,8 +203,42 @@ def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
         first = max(0, first - 2)  # the last word that they share says what is numbered
     short = ["".join(part[first : len(part) - last]).strip("-_./ ") for part in parts]
     short = [kept or name for kept, name in zip(short, names, strict=True)]
+    short = _without_shared_words(short, most)
     half = most // 2
     short = [name if len(name) <= most else f"{name[: half - 1]}…{name[half - most :]}" for name in short]
     return [
         name if short.count(name) == 1 else f"{place} {name[: most - 3]}" for place, name in enumerate(short, start=1)
     ]
+
+
+def spelling(name: Any) -> str:
+    """The name of a class without what people vary: case, and blanks, underscores or hyphens between words.
+
+    Example:
+        >>> spelling("Sweet_Pepper "), spelling(2.0)
+        ('sweet pepper', '2')
+    """
+    text = re.sub(r"[\s_-]+", " ", str(name)).strip().casefold()
+    return text.removesuffix(".0") if re.fullmatch(r"\d+\.0", text) else text
+
+
+def _without_shared_words(names: Sequence[str], most: int) -> list[str]:
+    """Names without the words that most of them share, the most frequent first, until all fit; none becomes another."""
+    parts = [re.findall(r"[-_./ ]?[^-_./ ]+", name) for name in names]
+
+    def joined(dropped: set[str]) -> list[str]:
+        return ["".join(part for part in each if part.strip("-_./ ") not in dropped).strip("-_./ ") for each in parts]
+
+    words = [{part.strip("-_./ ") for part in each} for each in parts]
+    counts = {word: sum(word in own for own in words) for own in words for word in own}
+    left_out: set[str] = set()
+    for word in sorted(
+        (word for word, n in counts.items() if n > 1), key=lambda word: (-counts[word], -len(word), word)
+    ):
+        short = joined(left_out)
+        if all(len(name) <= most for name in short):
+            break
+        tried = joined(left_out | {word})
+        if all(tried) and len(set(tried)) == len(set(names)):
+            left_out.add(word)
+    return joined(left_out) if left_out and len(set(names)) > 1 else list(names)

@@ -95,17 +95,6 @@ def plain(name: str) -> str:
     return re.sub(r"[\W_]+", "_", name.strip().lower()).strip("_")
 
 
-def spelling(name: Any) -> str:
-    """The name of a class without what people vary: case, and blanks, underscores or hyphens between words.
-
-    Example:
-        >>> spelling("Sweet_Pepper "), spelling(2.0)
-        ('sweet pepper', '2')
-    """
-    text = re.sub(r"[\s_-]+", " ", str(name)).strip().casefold()
-    return text.removesuffix(".0") if re.fullmatch(r"\d+\.0", text) else text
-
-
 def unpointed(name: Any) -> str:
     """A name as text; a whole number that became a float loses its point.
 

@@ -163,6 +163,8 @@ def check(arguments: argparse.Namespace) -> None:
             raise ValueError("--multi-label takes one FILE; models of several labels per sample are not compared.")
     if arguments.files.count("-") > 1:
         raise ValueError("standard input (-) can be read only once.")
+    if arguments.report is not None and arguments.weight is not None:
+        raise ValueError("--report shows no weights yet; leave it out, or leave out --weight.")
     if arguments.report is not None and len(arguments.files) > MOST_MODELS:
         raise ValueError(f"--report shows at most {MOST_MODELS} files on one page, got {len(arguments.files)}.")
     for option in ("images", "texts", "distances"):
@@ -343,9 +345,8 @@ def _report(
         kept = [model.predictions for model in models if model.predictions is not None]
     settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
     first, count = kept[0], len(kept[0])
-    if len(models) > 1 and all(model.are_pairs and model.groups is None and model.weights is None for model in kept):
-        data: Any = report.build(_as_groups(kept), source=f"{len(kept)} files", **settings)
-    elif len(models) > 1:
+    data: Any
+    if len(models) > 1:
         known = [model.data for model in models]
         known_already: dict[str, Any] = {"comparisons": compared, "evaluated": known} if population is None else {}
         data = report.build_models(kept, population=population, **known_already, **settings)
@@ -369,23 +370,6 @@ def _report(
         )
     for path in report.write(arguments.report, data, force=arguments.force):
         _wrote(path, arguments)
-
-
-def _as_groups(models: "list[Predictions]") -> "Predictions":
-    """Pairs of several models as one set, with a group for each model."""
-    import torch
-
-    from softkin.predictions import Predictions
-
-    names = short_names([str(model.name) for model in models])
-    return Predictions.from_probabilities(
-        torch.cat([model.probabilities for model in models]),
-        torch.cat([model.known_labels for model in models]),
-        class_names=models[0].class_names,
-        name=f"{len(models)} models",
-        are_pairs=True,
-        groups=[name for model, name in zip(models, names, strict=True) for _ in range(len(model))],
-    )
 
 
 def _similar(path: str | None, predictions: "Predictions") -> dict[str, Any]:

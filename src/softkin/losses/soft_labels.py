@@ -447,7 +447,7 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
     def adjust(self, validation_logits: Array, validation_labels: Array) -> float:
         """Adjust ``alpha="auto"`` by the network's over-confidence: once per epoch, on rows that it is not trained on.
 
-        The rule is that of ``losses.auto_alpha``. Collective: in a run of several ranks every rank must call it, with
+        The rule is that of ``losses.soft_labels``. Collective: in a run of several ranks every rank must call it, with
         its share of the rows or with all of them, and all get the same α.
 
         Args:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.names import spelling
 from softkin._core.progress import track
 from softkin._io import files, roles
 from softkin._io.roles import ScoreKind
@@ -217,8 +218,8 @@ class LabelNumbers:
         self.name = name
         alike: dict[str, list[int]] = {}
         for known, k in self.place.items():
-            alike.setdefault(roles.spelling(known), []).append(k)
-        self.alike = {spelling: places[0] for spelling, places in alike.items() if len(places) == 1}
+            alike.setdefault(spelling(known), []).append(k)
+        self.alike = {form: places[0] for form, places in alike.items() if len(places) == 1}
         self.was_said = False
 
     def __call__(self, labels: Any, start: int) -> Tensor:
@@ -250,7 +251,7 @@ class LabelNumbers:
             number = int(text.strip().partition(".")[0])
             k = self.whole.get(number) if self.whole else number
         if k is None and text.strip():
-            k = self.alike.get(roles.spelling(text))
+            k = self.alike.get(spelling(text))
             if k is not None and not self.was_said:
                 self.was_said = True
                 inference.say([f"{self.name}: labels are read in any spelling; {text!r} is {list(self.place)[k]!r}."])

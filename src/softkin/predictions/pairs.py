@@ -15,6 +15,7 @@ from torch import Tensor
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.names import spelling
 from softkin._io import roles
 from softkin._io.tables import Table
 from softkin.predictions.blocks import Beside, Block, PredictionFile
@@ -96,7 +97,7 @@ def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[st
         return None
     cells = head([score, answer, label])
     numbers = [_number(cell) for cell in cells[score]]
-    answers, labels = ({roles.spelling(cell) for cell in cells[part] if cell is not None} for part in (answer, label))
+    answers, labels = ({spelling(cell) for cell in cells[part] if cell is not None} for part in (answer, label))
     if not answers & labels or any(number is None or not 0 <= number <= 1 for number in numbers):
         return None
     least = min((number for number in numbers if number is not None), default=0.0)
@@ -132,7 +133,7 @@ def _score(columns: Sequence[str]) -> str | None:
 
 
 def _are_outcomes(cells: Sequence[Any]) -> bool:
-    there = {roles.spelling(cell) for cell in cells if cell is not None}
+    there = {spelling(cell) for cell in cells if cell is not None}
     return bool(there) and there <= set(WORDS)
 
 
@@ -255,9 +256,9 @@ def _scores(cells: Sequence[Any], unit: str, column: str, name: str, start: int)
 def outcomes(cells: Sequence[Any], answers: Sequence[Any] | None, column: str, name: str, start: int = 0) -> Tensor:
     """(n,) 1 where a pair is right; ``answers`` are right where they are the same as the cells."""
     if answers is not None:
-        same = [roles.spelling(cell) == roles.spelling(answer) for cell, answer in zip(cells, answers, strict=True)]
+        same = [spelling(cell) == spelling(answer) for cell, answer in zip(cells, answers, strict=True)]
         return torch.tensor(same, dtype=torch.int64)
-    known = {cell: WORDS.get(roles.spelling(cell)) for cell in set(cells)}
+    known = {cell: WORDS.get(spelling(cell)) for cell in set(cells)}
     found = [known[cell] for cell in cells]
     if None in found:
         place = found.index(None)

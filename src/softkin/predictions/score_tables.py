@@ -12,6 +12,7 @@ from torch import Tensor
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.names import spelling
 from softkin._io import roles
 from softkin._io.roles import Role, ScoreKind
 from softkin._io.tables import Rows, Table
@@ -168,13 +169,13 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
     called = _whole_column(table, columns, "label")
     if reading.labels is not None or (called is not None and table.columns[called] != "text"):
         return called, []
-    classes = {roles.spelling((roles.class_of(column) or ("", column))[1]) for column in columns}
+    classes = {spelling((roles.class_of(column) or ("", column))[1]) for column in columns}
     texts = [column for column in columns if table.columns[column] == "text"]
     head = table.head(texts) if texts else {}
     found = []
     for column in texts:
-        values = {roles.spelling(cell) for cell in head[column] if isinstance(cell, str)}
-        if values and values <= classes - {roles.spelling(column)}:
+        values = {spelling(cell) for cell in head[column] if isinstance(cell, str)}
+        if values and values <= classes - {spelling(column)}:
             found.append(column)
     if called in found or not found:
         return called, []
@@ -206,13 +207,13 @@ def _the_true_one(table: Table, columns: Sequence[str]) -> str | None:
 
 
 def _spelled(table: Table, column: str) -> list[str]:
-    return [roles.spelling(cell) for cell in table.head([column])[column]]
+    return [spelling(cell) for cell in table.head([column])[column]]
 
 
 def _winners(table: Table) -> list[str]:
     """The name of the class with the highest score in each of the first rows, if some column of texts names classes."""
     numbers = [column for column, kind in table.columns.items() if kind == "number"]
-    called = {column: roles.spelling((roles.class_of(column) or ("", column))[1]) for column in numbers}
+    called = {column: spelling((roles.class_of(column) or ("", column))[1]) for column in numbers}
     texts = {form for column, kind in table.columns.items() if kind == "text" for form in _spelled(table, column)}
     scores = [column for column in numbers if called[column] in texts]
     values = _matrix(table.head(scores), scores) if len(scores) > 1 else torch.empty(0, 0)
@@ -390,7 +391,7 @@ def _refuse_several_models(
     if not all(column in head and _are_fractions(head[column]) for column in prefixed):
         return
     values = _matrix(head, list(prefixed))
-    known = {roles.spelling(class_name) for _, class_name in prefixed.values()}
+    known = {spelling(class_name) for _, class_name in prefixed.values()}
     if len(values) < FEW or float((values.sum(dim=1) - 1).abs().max()) <= checks.MOST_ROUNDING:
         return
     labels = _forms(table, beside.labels or (answers[0] if len(answers) == 1 else None))
@@ -497,7 +498,7 @@ def _answers(
     texts = [column for column in columns if table.columns[column] == "text" and column not in beside]
     cells = {**{column: head[column] for column in numbers}, **(table.head(texts) if texts else {})}
     kinds = {column: {plain(cell) for cell in cells[column] if cell is not None} for column in cells}
-    named = {roles.spelling(parts[1]) for column in numbers if (parts := roles.class_of(column))}
+    named = {spelling(parts[1]) for column in numbers if (parts := roles.class_of(column))}
     found = [
         column
         for column, forms in kinds.items()
@@ -560,8 +561,8 @@ def _narrowed(table: Table, prefixed: dict[str, tuple[str, str]], beside: Beside
     if len(prefixed) < 3 or beside.labels is None or any(table.columns[column] != "number" for column in prefixed):
         return prefixed
     head = table.head(list(prefixed))
-    labels = {roles.spelling(cell) for cell in table.head([beside.labels])[beside.labels] if cell is not None}
-    named = {column: parts for column, parts in prefixed.items() if roles.spelling(parts[1]) in labels}
+    labels = {spelling(cell) for cell in table.head([beside.labels])[beside.labels] if cell is not None}
+    named = {column: parts for column, parts in prefixed.items() if spelling(parts[1]) in labels}
     is_one = len(named) > 1 and sums_to_one(_matrix(head, list(named))) and not sums_to_one(_matrix(head, list(head)))
     return named if is_one else prefixed
 
@@ -579,8 +580,8 @@ def _is_clear(table: Table, prefixed: Mapping[str, tuple[str, str]], columns: Se
     if all(map(_is_whole, table.head(numbers).values())):
         return True
     labels = [] if beside.labels is None else table.head([beside.labels])[beside.labels]
-    known = {roles.spelling(class_name) for _, class_name in prefixed.values()}
-    return bool(labels) and all(roles.spelling(label) in known for label in labels)
+    known = {spelling(class_name) for _, class_name in prefixed.values()}
+    return bool(labels) and all(spelling(label) in known for label in labels)
 
 
 def _classes(table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[Any]], beside: Beside) -> list[str]:
@@ -670,9 +671,9 @@ def _named_by_labels(table: Table, numbers: Sequence[str], beside: Beside, *, wh
     if beside.labels is None:
         return [], False
     cells = (cell for (cell,) in table.cells(beside.labels)) if whole else table.head([beside.labels])[beside.labels]
-    labels = {roles.spelling(cell) for cell in cells if cell is not None}
-    named = [column for column in numbers if roles.spelling(column) in labels]
-    return named, bool(named) and labels == {roles.spelling(column) for column in named}
+    labels = {spelling(cell) for cell in cells if cell is not None}
+    named = [column for column in numbers if spelling(column) in labels]
+    return named, bool(named) and labels == {spelling(column) for column in named}
 
 
 def _is_odd(cells: Sequence[Any], known: Sequence[Sequence[Any]], others: Sequence[Sequence[Any]]) -> bool:

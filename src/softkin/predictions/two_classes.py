@@ -11,7 +11,8 @@ from torch import Tensor
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._io import files, roles
+from softkin._core.names import spelling
+from softkin._io import files
 from softkin._io.roles import ScoreKind
 from softkin.predictions.blocks import Block, PredictionFile
 from softkin.predictions.request import Reading
@@ -77,7 +78,7 @@ class Classes:
 def plain(label: Any) -> str:
     """A label in the form in which two spellings are compared."""
     text = str(label).strip()
-    return str(int(float(text))) if re.fullmatch(r"[+-]?\d+(\.0*)?", text) else roles.spelling(text)
+    return str(int(float(text))) if re.fullmatch(r"[+-]?\d+(\.0*)?", text) else spelling(text)
 
 
 def _listed(labels: Any) -> list[Any]:

@@ -1,8 +1,8 @@
 // Answer only where sure: the risk–coverage curve
 
 // Wilson's interval of a share; the normal quantile of the level comes with the data.
-function wilson(rate, n) {
-  const z = data.quantile || 1.959964, grow = 1 + (z * z) / n;
+function wilson(rate, n, z = data.quantile || 1.959964) {
+  const grow = 1 + (z * z) / n;
   const centre = (rate + (z * z) / (2 * n)) / grow;
   const half = (z / grow) * Math.sqrt((rate * (1 - rate)) / n + (z * z) / (4 * n * n));
   return [Math.max(0, centre - half), Math.min(1, centre + half)];

@@ -23,16 +23,20 @@ function classRows() {
       gap: answered ? sure - right : null,
       adds: Math.abs(c.score_sum[k] - c.right[k]) / total,
       proved: isBeyond(c, k),
+      ends: answered ? endsOf(c, k) : null,
       recall: size ? c.right[k] / size : null,
       ece: c.ece[k],
     };
   });
 }
 
-// Whether the gap of a class is more than chance: Wilson's interval of its share of right answers misses its confidence.
+// Wilson's interval of the share of a class's answers that are right; those of all classes hold together.
+const endsOf = (c, k) => wilson(c.right[k] / c.answered[k], c.answered[k], data.class_quantile);
+
+// Whether the gap of a class is more than chance: that interval misses its confidence.
 const isBeyond = (c, k) => {
   if (!c.answered[k]) return false;
-  const [low, high] = wilson(c.right[k] / c.answered[k], c.answered[k]), sure = c.score_sum[k] / c.answered[k];
+  const [low, high] = endsOf(c, k), sure = c.score_sum[k] / c.answered[k];
   return sure < low || sure > high;
 };
 
@@ -103,7 +107,7 @@ function classesSection() {
   return section(
     "classes",
     "Class by class",
-    el("p", { class: "lead" }, "For the answers with each class: how often they are right (dot) and their mean confidence (tick). Open a class for details."),
+    el("p", { class: "lead" }, "For the answers with each class: how often they are right (dot) and their mean confidence (tick). The line below them is the interval of the dot, wide enough to hold for all classes together. Open a class for details."),
     el("div", { class: "controls" }, el("div", { class: "search inline" }, el("label", { for: id }, "Find a class"), filter, matches), save),
     el("div", { class: "scroll card flush", tabindex: "0", role: "region", "aria-label": "Classes" }, el("table", { class: "classes" }, el("thead", {}, el("tr", {}, heads.map(({ th }) => th))), body)),
     more,
@@ -115,8 +119,9 @@ function dumbbell(c) {
   const over = c.gap > 0, at = (v) => 4 + 112 * v;
   return svg(
     "svg",
-    { class: "dumbbell", viewBox: "0 0 120 14", width: 120, height: 14, role: "img", "aria-label": `right ${percent(c.right)}, sure ${percent(c.sure)}` },
+    { class: "dumbbell", viewBox: "0 0 120 14", width: 120, height: 14, role: "img", "aria-label": `right ${percent(c.right)} (${percent(c.ends[0])} to ${percent(c.ends[1])}), sure ${percent(c.sure)}` },
     svg("line", { class: "grid", x1: 4, x2: 116, y1: 7, y2: 7 }),
+    svg("line", { class: "whisker", x1: at(c.ends[0]), x2: at(c.ends[1]), y1: 12.5, y2: 12.5 }),
     svg("line", { class: over ? "span over" : "span under", x1: at(c.right), x2: at(c.sure), y1: 7, y2: 7 }),
     svg("circle", { class: "truth", cx: at(c.right), cy: 7, r: 3.5 }),
     svg("line", { class: over ? "end over" : "end under", x1: at(c.sure), x2: at(c.sure), y1: 1.5, y2: 12.5 }),

@@ -29,6 +29,7 @@ __all__ = [
     "MeasuredData",
     "MetricData",
     "ModelPage",
+    "MonitorPage",
     "ResultsPage",
     "Unknown",
     "Variant",
@@ -309,6 +310,8 @@ class ModelPage(Page):
     class_sizes: list[int]
     level: float
     quantile: float
+    class_quantile: float
+    """That of intervals of all classes together, by Bonferroni's correction"""
     resamples: int
     n_bins: int
     abstain: Target
@@ -323,6 +326,8 @@ class ModelPage(Page):
     unknown: list[UnknownSeen]
     groups: GroupsShown | None
     sampled: SampledRows | None
+    votes: NotRequired[bool]
+    """Whether the labels are votes, of which the charts take one for each sample"""
     mutual_information: Disagreement | None
     decisions: dict[str, Any] | None
 
@@ -618,7 +623,46 @@ class ResultsPage(Page):
     notes: list[str]
 
 
-PAGES = (ModelPage, ComparisonPage, InspectionPage, ResultsPage)
+class WindowShown(TypedDict):
+    """Rows of a log that follow one another: what they claimed, and what came true."""
+
+    name: str
+    rows: int
+    first: int
+    """Counted from 1"""
+    last: int
+    claimed: float
+    right: ResultCell
+    gap: ResultCell
+
+
+class AlarmShown(TypedDict):
+    """The row at which the evidence sufficed, and how the claims are wrong."""
+
+    row: int
+    direction: str
+    time: str | None
+
+
+class MonitorPage(Page):
+    """The page of a log that is watched."""
+
+    kind: Literal["monitor"]
+    headline: str
+    tone: Literal["good", "bad"]
+    detail: str
+    rows: int
+    alarm: AlarmShown | None
+    needed: float
+    """The evidence at which the alarm is raised"""
+    tolerance: float
+    windows: list[WindowShown]
+    course: list[tuple[int, float]]
+    """The evidence after some of the rows"""
+    notes: list[str]
+
+
+PAGES = (ModelPage, ComparisonPage, InspectionPage, ResultsPage, MonitorPage)
 """All kinds of pages"""
 
 

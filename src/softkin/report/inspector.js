@@ -23,7 +23,7 @@ const FEW_ODD = 12; // rows to show at first
 function oddSection() {
   const fixes = Object.entries(data.fixes);
   const mended = fixes.length ? el("p", { class: "note" }, "Corrected by hand: ", fixes.map(([name, like], i) => [i ? "; " : "", named(name, 40), " is like ", named(like.join(", "), 120)])) : null;
-  if (!data.oddities.length) return section("odd", "What looks wrong", el("p", { class: "lead" }, "No row looks wrong."), mended);
+  if (!data.oddities.length) return section("odd", "Worth a look", el("p", { class: "lead" }, "No row looks wrong."), mended);
   state.allOdd = false;
   const holder = el("div", { class: "card flush" });
   const more = el("button", { type: "button", class: "more", "data-focus": "more-odd", click: () => choose({ allOdd: !state.allOdd }) });
@@ -37,15 +37,15 @@ function oddSection() {
   ];
   watch(["allOdd"], () => {
     const shown = data.oddities.slice(0, state.allOdd ? 200 : FEW_ODD);
-    holder.replaceChildren(table("Rows that look wrong", ["class", "why"], shown.map(line), { class: "words" }));
+    holder.replaceChildren(table("Rows worth a look", ["class", "why"], shown.map(line), { class: "words" }));
     more.hidden = data.oddities.length <= FEW_ODD;
     more.textContent = state.allOdd ? `Show ${FEW_ODD}` : `Show ${data.oddities.length > 200 ? "200 of" : "all"} ${whole(data.oddities.length)}`;
   });
   const save = el("button", { type: "button", class: "take", "aria-label": "CSV: save the rows that look wrong as a table", click: () => download(fileName("looks wrong", "csv"), csvText([["class", "kind", "why"], ...data.oddities.map(({ k, kind, words }) => [className(k), KINDS[kind], words])]), "text/csv") }, "CSV");
   return section(
     "odd",
-    "What looks wrong",
-    el("p", { class: "lead" }, `${data.oddities.length === 1 ? "One row needs" : `${whole(data.oddities.length)} rows need`} a look. Select a class to see its label below.`),
+    "Worth a look",
+    el("p", { class: "lead" }, `${data.oddities.length === 1 ? "One row" : `${whole(data.oddities.length)} rows`} may be worth a look; most such rows are right. Select a class to see its label below.`),
     holder,
     el("div", { class: "under" }, more, save),
     mended,

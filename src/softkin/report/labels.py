@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from softkin._io.files import from_number, number
-from softkin.evaluation.results import Evaluation, GroupData
+from softkin.evaluation.results import VISIBLE, Evaluation, GroupData
 from softkin.metrics.catalogue import METRICS
 from softkin.metrics.measurement import MeasuredData
 from softkin.metrics.scopes import Claims
@@ -34,7 +34,7 @@ def build_labels(evaluated: Evaluation, claims: Claims) -> ComparisonPage:
         for k in range(len(groups))
     ]
     rows = {key: _row(key, group, own) for key, group, own in zip(keys, groups, each, strict=True)}
-    names = {key: group["name"] for key, group in zip(keys, groups, strict=True)}
+    names = {key: _display(group["name"]) for key, group in zip(keys, groups, strict=True)}
     order = sorted(rows.values(), key=lambda row: -row["error"])
     columns = [METRICS[key] for key in COLUMNS if "absent" not in groups[0]["metrics"].get(key, {"absent": ""})]
     table: list[TableRow] = [
@@ -71,6 +71,11 @@ def build_labels(evaluated: Evaluation, claims: Claims) -> ComparisonPage:
             },
         }
     )
+
+
+def _display(name: str) -> str:
+    """A label's name; a bare number reads as a count."""
+    return f"label {name}" if name.isdecimal() else name
 
 
 def _row(key: str, group: GroupData, claims: Claims) -> OverviewRow:
@@ -135,12 +140,14 @@ def _overview(evaluated: Evaluation, order: list[OverviewRow], names: Mapping[st
     choices: list[Choice] = []
     if off:
         gap = worst["sure"] - worst["right"]
-        how = f"{in_words(abs(gap))} too {'high' if gap > 0 else 'low'} on average"
+        how = "They are right on average, but not score by score"
+        if abs(gap) >= VISIBLE:
+            how = f"They are {in_words(abs(gap))} too {'high' if gap > 0 else 'low'} on average"
         choices = [
             {"kind": "recommended", "title": "Calibrate each label on its own",
              "text": "calibrators.PerLabel(\"platt\") fits one calibrator to each label, on other samples.",
              "code": None},
-            {"kind": "avoid", "title": f"Do not trust the scores of {name}", "text": f"They are {how}: error {both}.",
+            {"kind": "avoid", "title": f"Furthest off: {name}", "text": f"{how}: error {both}.",
              "code": None},
         ]  # fmt: skip
     kind = order[0]["kind"] if off else "fine"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from softkin import __version__, calibrators
-from softkin._core import checks
+from softkin._core import checks, randomness
 from softkin._core.checks import Array
 from softkin._core.progress import track
 from softkin._io.files import number
@@ -109,14 +109,17 @@ def build(
     Returns:
         Plain data (dictionaries, lists, texts, numbers), which ``report.write`` turns into the page.
     """
-    y = predictions.known_labels
+    if predictions.weights is not None:
+        raise ValueError("a page has no room for weights yet; `evaluate` without --report measures them.")
     settings = Settings(checks.count(n_bins, "n_bins"), checks.level(confidence), resamples, seed)
     if evaluated is None:
         evaluated = in_memory.evaluated(predictions, settings)
     if population is None:
         check_evaluated(evaluated, predictions, settings)
-    if predictions.votes is not None or predictions.weights is not None:
-        raise ValueError("a page has no room for votes and weights yet; `evaluate` without --report measures them.")
+    by_votes = predictions.votes is not None
+    if by_votes:
+        predictions = of_one_person(predictions, seed)
+    y = predictions.known_labels
     p, k = predictions.probabilities, predictions.num_classes
     names = mistakes.display_names(predictions.class_names, k)
     parts = None
@@ -171,6 +174,7 @@ def build(
         "class_sizes": torch.bincount(y, minlength=k).tolist(),
         "level": settings.level,
         "quantile": NormalDist().inv_cdf((1 + settings.level) / 2),
+        "class_quantile": NormalDist().inv_cdf(1 - (1 - settings.level) / (2 * k)),
         "resamples": resamples,
         "bins": sorted({*curves.BINS, n_bins}),
         "n_bins": n_bins,
@@ -188,9 +192,22 @@ def build(
         "unknown": [_seen(each, variants[0]) for each in unknown],
         "groups": groups.shown(evaluated["groups"], predictions) if "groups" in evaluated else None,
         "sampled": None if population is None else _sampled(len(p), population, evaluated),
+        "votes": by_votes,
         "mutual_information": evaluated.get("mutual_information"),
         "decisions": decided,
     }
+
+
+def of_one_person(predictions: Predictions, seed: int) -> Predictions:
+    """Predictions whose labels are votes: each sample keeps one of its votes, drawn at random.
+
+    The drawn labels are those of a person chosen at random, so what is measured, fitted or certified with them holds
+    for the votes: a wrong answer is one that this person would not give.
+    """
+    assert predictions.votes is not None
+    level = torch.from_numpy(randomness.generator(seed).random(len(predictions)))
+    drawn = (predictions.votes.cumsum(dim=1) <= level[:, None]).sum(dim=1).clamp_(max=predictions.num_classes - 1)
+    return replace(predictions, labels=drawn, votes=None)
 
 
 ANOTHER = "another answer"
@@ -436,8 +453,9 @@ def _calibrated(
         candidates = [TemperatureScaling(), *candidates]
     tried: list[dict[str, Any]] = []
     kept: dict[str, tuple[float, Calibrator, Tensor]] = {}
-    for candidate in track(candidates, "calibrators", total=len(candidates), show=progress):
-        about: dict[str, Any] = {"name": in_words(candidate), "code": repr(candidate)}
+    names = _told_apart(candidates)
+    for place, candidate in enumerate(track(candidates, "calibrators", total=len(candidates), show=progress)):
+        about: dict[str, Any] = {"name": names[place], "code": repr(candidate)}
         tried.append(about)
         try:
             with warnings.catch_warnings(record=True) as said:
@@ -467,7 +485,7 @@ def _calibrated(
             fitted = candidate.unfitted().fit(z, y, from_probabilities=are_probabilities, floor=floor)
             note += f" Fitted on the whole file, T = {fitted.temperature_:.3f}."
         kind: Literal["temperature", "best"] = "best" if key == "best" else "temperature"
-        told: About = {"key": kind, "name": in_words(candidate), "code": repr(candidate), "note": note}
+        told: About = {"key": kind, "name": names[candidates.index(candidate)], "code": repr(candidate), "note": note}
         if isinstance(candidate, TemperatureScaling):
             told["temperature"] = number(float(fitted.temperature_))
         calibrated.append((told, p))
@@ -475,6 +493,13 @@ def _calibrated(
 
 
 FOLDED = "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half."
+
+
+def _told_apart(candidates: Sequence[Calibrator]) -> list[str]:
+    """The names of calibrators for people: options only where two would have the same name."""
+    whole = [in_words(candidate) for candidate in candidates]
+    plain = [name.partition(" (")[0] for name in whole]
+    return [name if plain.count(name) == 1 else long for name, long in zip(plain, whole, strict=True)]
 
 
 def in_words(calibrator: Calibrator) -> str:

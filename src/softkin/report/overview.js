@@ -16,9 +16,13 @@ function overviewFigure() {
   const lastText = (row) => (models ? `${fixed(row.nll, 3)}${row.after ? ` → ${fixed(row.after.nll, 3)}` : ""}` : row.cost || "–");
 
   const draw = (width) => {
-    const narrow = width < 620, step = narrow ? 42 : rows.length > 8 ? ROW : 30;
+    const narrow = width < 620;
+    const figuresOf = (row) => `${gapText(row)} pts · error ${errorText(row)}${THIN}%${models ? "" : ` · ${labels ? "AUROC " : ""}${lastText(row)}`}`;
+    // On a phone a name that does not fit beside its numbers has a line of its own.
+    const apart = narrow && rows.some((row) => 7.4 * (Math.min(40, shortName(row.method).length) + 2) + 6.6 * figuresOf(row).length > width - 20);
+    const step = narrow ? (apart ? 60 : 42) : rows.length > 8 ? ROW : 30;
     const head = narrow ? 44 : 34, between = 26;
-    const left = narrow ? 8 : Math.min(190, 26 + 7.2 * Math.max(...rows.map(({ method }) => Math.min(24, shortName(method).length))));
+    const left = narrow ? 8 : Math.min(206, 26 + 7.2 * Math.max(...rows.map(({ method }) => Math.min(24, shortName(method).length + (method === chosen ? 2 : 0)))));
     const numbers = narrow ? 0 : 58, cost = narrow ? 0 : models && scaled ? 108 : 74, errorNumber = narrow ? 0 : scaled ? 78 : 44;
     const bars = narrow ? 0 : Math.max(90, Math.min(190, (width - left - numbers - cost - errorNumber) * 0.34));
     const right = width - (narrow ? 8 : numbers + bars + errorNumber + cost + 12);
@@ -59,11 +63,10 @@ function overviewFigure() {
     for (const { row, y: at } of spots) {
       const mine = row.method === chosen;
       zones.append(svg("rect", { class: mine ? "zone chosen-row" : "zone", x: 2, width: width - 4, y: at - step / 2 + 1, height: step - 2, rx: 5 }));
-      const line = narrow ? at + 9 : at;
-      const figures = `${gapText(row)} pts · error ${errorText(row)}${THIN}%${models ? "" : ` · ${labels ? "AUROC " : ""}${lastText(row)}`}`;
-      const name = `${isolated(shortName(row.method), narrow ? Math.max(8, Math.floor((width - 24 - 6.6 * figures.length) / 7.4) - (mine ? 2 : 0)) : 24)}${mine ? " ★" : ""}`;
-      marks.append(text(narrow ? 8 : 14, narrow ? at - 6 : at + 4, name, { class: mine || row.method === data.overview.baseline ? "row-name strong" : "row-name" }));
-      if (narrow) marks.append(text(width - 8, at - 6, figures, { ...end, class: `row-number ${row.kind}` }));
+      const line = narrow ? at + (apart ? 18 : 9) : at;
+      const name = `${isolated(shortName(row.method), narrow ? 40 : 24)}${mine ? " ★" : ""}`;
+      marks.append(text(narrow ? 8 : 14, narrow ? at - (apart ? 15 : 6) : at + 4, name, { class: mine || row.method === data.overview.baseline ? "row-name strong" : "row-name" }));
+      if (narrow) marks.append(text(apart ? 8 : width - 8, at + (apart ? 3 : -6), figuresOf(row), { ...(apart ? {} : end), class: `row-number ${row.kind}` }));
       const a = X(row.right), b = X(row.sure);
       if (row.after) marks.append(svg("line", { class: "dumb-after", x1: X(row.after.sure), x2: X(row.after.sure), y1: line - 6, y2: line + 6 }));
       marks.append(

@@ -269,6 +269,11 @@ def _helps(row: OverviewRow) -> bool:
     return "after" in row and row["after"]["error"] <= WORTH * row["error"]
 
 
+def _needs_one(row: OverviewRow) -> bool:
+    """Whether a model should not be used as it is: its confidence is off, or it called impossible what came true."""
+    return row["kind"] != "fine" or from_number(row["nll"]) == math.inf
+
+
 def _is_right(row: OverviewRow, words: OverviewWords) -> str:
     """How often a model is right, in a sentence; of a binary one, its surest alarms."""
     if words["rows"] is None:
@@ -290,7 +295,7 @@ def _choices(
     words: OverviewWords,
 ) -> list[Choice]:
     repair, code = "", None
-    if best["kind"] != "fine" and _helps(best):
+    if _needs_one(best) and "after" in best and (_helps(best) or from_number(best["nll"]) == math.inf):
         repair, code = (
             ", and fit a temperature",
             "softkin calibrate fit validation.npz --method temperature --output cal/",
@@ -309,8 +314,9 @@ def _choices(
         text = f"it {_is_right(accurate, words)}{'' if known else '; the difference may be sampling noise'}."
         title = "Only the answers count?" if words["rows"] is None else "Only the order counts?"
         made.append(_option(title, accurate, text, names))
-    honest = min(useful, key=lambda row: row["error"])
-    if honest is not best:
+    possible = [row for row in useful if from_number(row["nll"]) < math.inf]
+    honest = min(possible or useful, key=lambda row: row["error"])
+    if honest is not best and (honest["error"] <= WORTH * best["error"] or best not in possible):
         text = f"error {percent(honest['error'])} as given; it {_is_right(honest, words)}."
         made.append(_option("No calibrator in production?", honest, text, names))
     useless = [row for row in order if row["right"] < USELESS * max(row["right"] for row in order)]
@@ -320,7 +326,7 @@ def _choices(
         honest_words = "Honest, but it" if least["kind"] == "fine" else "It"
         text = f"{honest_words} {_is_right(least, words)} only."
         made.append({"kind": "avoid", "title": title, "text": text, "code": None})
-    elif from_number(order[-1]["nll"]) == math.inf:
+    elif order[-1] is not best and from_number(order[-1]["nll"]) == math.inf:
         text = "It gave a probability of 0 to what came true: NLL ∞. A calibrator repairs that too."
         title = f"Do not use {names[order[-1]['method']]} as it is"
         made.append({"kind": "avoid", "title": title, "text": text, "code": None})
@@ -339,8 +345,9 @@ def _option(title: str, row: OverviewRow, text: str, names: Mapping[str, str]) -
 def _effect(row: OverviewRow, words: OverviewWords) -> str:
     says = f"It {_is_right(row, words)}."
     after: Any = row.get("after")
-    if after is None or row["kind"] == "fine" or not _helps(row):
-        nll_text = "∞" if from_number(row["nll"]) == math.inf else f"{from_number(row['nll']):.3f}"
+    infinite = from_number(row["nll"]) == math.inf
+    if after is None or not _needs_one(row) or not (_helps(row) or infinite):
+        nll_text = "∞" if infinite else f"{from_number(row['nll']):.3f}"
         return f"{says} NLL {nll_text}, calibration error {percent(row['error'])}."
     temperature = from_number(after["temperature"])
     return (

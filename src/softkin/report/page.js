@@ -12,7 +12,7 @@
 // `make` returns an element, preferably from section(id, title, ...children). Draw charts with figureOf(…), which adds a
 // table and buttons for SVG, PNG and CSV. showSamples(title, rows) lists samples. Keep settings that the reader can
 // change in `state`, by choose(); addAddress(…) puts a setting into the page's address. For a page of a new kind, call
-// addPage("kind", draw), and add an entry to answers.FIRST_SCREENS in Python for the part that needs no script.
+// addPage("kind", draw), and add an entry to first_screen.FIRST_SCREENS in Python for the part that needs no script.
 
 /** @type {PageData} */
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -50,7 +50,10 @@ function fixed(x, digits) {
 }
 
 const percent = (x, digits = 1) => (exists(x) ? `${fixed(100 * Number(x), digits)}${THIN}%` : "–");
-const points = (x, digits = 1) => `${x > 0 ? "+" : ""}${fixed(100 * x, digits)}`;
+const points = (x, digits = 1) => {
+  const text = fixed(100 * x, digits);
+  return `${x > 0 && Number(text) ? "+" : ""}${text}`;
+};
 // Small shares keep two significant digits.
 const share = (x) => (x !== 0 && Math.abs(x) < 0.0995 ? percent(x, x < 0.001 ? 3 : 2) : percent(x, 1));
 

@@ -49,6 +49,7 @@ def build(claims: Claims, settings: Settings, confidence: float) -> Positive:
     scores, hits = pool.scores.to(torch.float64), pool.is_hit[:, 0] > 0.5
     selections = {rate: select(scores, hits, risk=rate, confidence=confidence) for rate in FALSE_ALARMS}
     keep = {found.chosen.answered for found in selections.values() if found.chosen is not None}
+    keep.add(int((scores >= 0.5).sum()))  # the first screen says what a threshold of one half catches
     threshold, alarms, caught = points(scores, hits, keep=keep)
     error = measure(claims, [METRICS["ece_hist"]], settings)["ece_hist"].to_dict()
     total = int(hits.sum())

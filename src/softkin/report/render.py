@@ -35,6 +35,7 @@ SCRIPTS = (
     "overview.js",
     "comparison.js",
     "results.js",
+    "monitor.js",
     "inspector.js",
     "start.js",
 )
@@ -44,7 +45,7 @@ SCRIPTS = (
 def page(data: Mapping[str, Any]) -> str:
     """The HTML of a report.
 
-    The first screen is plain HTML (``report.answers``) and is readable without the script. The data are JSON in a block
+    The first screen is plain HTML (``report.first_screen``), readable without the script. The data are JSON in a block
     that browsers do not run. ``<`` is escaped, so that no text can end that block, and the script inserts texts as text
     nodes only. The page's content security policy allows this script, this style and images from data URIs, and forbids
     every request.

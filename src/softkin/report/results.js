@@ -20,19 +20,26 @@ function resultsPicture() {
   const columns = data.chart.map((key) => data.columns.find((column) => column.key === key));
   const figures = columns.map((column) => {
     const text = textOf({ percent: column.percent, signed: column.signed, larger_is_better: column.larger_is_better });
-    const rows = data.rows.filter((row) => row.cells[column.key] && Number.isFinite(Number(row.cells[column.key].value)));
+    const rows = data.rows.filter((row) => row.cells[column.key]);
+    const known = (row) => Number.isFinite(Number(row.cells[column.key].value));
     const line = data.lines[column.key];
     const drawn = chart((width) => {
       const values = rows.flatMap((row) => ["value", "low", "high", "chance"].map((part) => row.cells[column.key][part]).filter(exists).map(Number)).filter(Number.isFinite);
       if (line) values.push(line.value);
+      if (!values.length) values.push(0, 1);
       const least = Math.min(...values), most = Math.max(...values), room = (most - least) * 0.06 || 0.01;
       const ends = [column.percent && least >= 0 ? Math.max(0, least - room) : least - room, most + room];
       const left = Math.min(0.5 * width, 20 + 7.2 * Math.max(...rows.map((row) => Math.min(26, row.name.length)))), step = 28;
-      const f = frame(width, 56 + step * rows.length, { x: ends, y: [0, rows.length], left, right: width < 560 ? 14 : 20, bottom: 44, xTicks: niceTicks(...ends, width < 560 ? 3 : 5), xFormat: (v) => (column.percent ? percent(v, most - least < 0.04 ? 1 : 0) : fixed(v, most - least < 0.2 ? 2 : 1)), xLabel: column.title, label: `${column.title} of ${rows.length} ${data.subject}, with intervals. Arrow keys go through them.` });
-      if (line) f.root.append(svg("line", { class: "rule claimed", x1: f.X(line.value), x2: f.X(line.value), y1: f.top, y2: f.base }), svg("text", { class: "rule-text claimed", x: f.X(line.value) - 5, y: f.top + 10, "text-anchor": "end" }, line.title));
+      const head = line ? 26 : 10;
+      const f = frame(width, 46 + head + step * rows.length, { top: head, x: ends, y: [0, rows.length], left, right: width < 560 ? 14 : 20, bottom: 44, xTicks: niceTicks(...ends, width < 560 ? 3 : 5), xFormat: (v) => (column.percent ? percent(v, most - least < 0.04 ? 1 : 0) : fixed(v, most - least < 0.2 ? 2 : 1)), xLabel: column.title, label: `${column.title} of ${rows.length} ${data.subject}, with intervals. Arrow keys go through them.` });
+      if (line) f.root.append(svg("line", { class: "rule claimed", x1: f.X(line.value), x2: f.X(line.value), y1: f.top, y2: f.base }), svg("text", { class: "rule-text claimed", x: f.X(line.value), y: f.top - 8, "text-anchor": f.X(line.value) > width - 80 ? "end" : "middle" }, sentence(line.title)));
       rows.forEach((row, i) => {
         const cell = row.cells[column.key], y = f.Y(rows.length - i - 0.5);
         f.root.append(svg("text", { class: row.mark === "best" ? "row-name strong" : "row-name", x: left - 10, y: y + 4, "text-anchor": "end" }, isolated(row.name, Math.floor((left - 14) / 7.1))));
+        if (!known(row)) {
+          f.root.append(svg("text", { class: "row-number", x: width - f.right, y: y + 4, "text-anchor": "end" }, `${fixed(Number(cell.value), 1)} →`));
+          return;
+        }
         if (exists(cell.low)) f.root.append(svg("line", { class: "whisker", x1: f.X(Number(cell.low)), x2: f.X(Number(cell.high)), y1: y, y2: y }));
         const reference = exists(cell.chance) ? cell.chance : row.reference && row.reference[column.key];
         if (exists(reference)) f.root.append(svg("line", { class: "chance", x1: f.X(Number(reference)), x2: f.X(Number(reference)), y1: y - 8, y2: y + 8 }));
@@ -40,7 +47,7 @@ function resultsPicture() {
       });
       const tip = inspect(f.root, {
         count: () => rows.length,
-        at: (i) => ({ x: f.X(Number(rows[i].cells[column.key].value)), y: f.Y(rows.length - i - 0.2) }),
+        at: (i) => ({ x: known(rows[i]) ? f.X(Number(rows[i].cells[column.key].value)) : width - f.right, y: f.Y(rows.length - i - 0.2) }),
         pick: (x, y) => Math.floor(((y - f.top) / (f.base - f.top)) * rows.length),
         describe: (i) => {
           const cell = rows[i].cells[column.key];
@@ -52,7 +59,7 @@ function resultsPicture() {
     watch(["theme", "printing"], drawn.redraw);
     return figureOf({ title: column.title, note: `${column.explained ? `${cut(column.explained, 300).replace(/[.;]?$/, ". ")}` : ""}Lines are intervals${rows.some((row) => exists(row.cells[column.key].chance)) ? "; upright lines: what chance alone would show" : ""}.`, drawn, rows: () => table(column.title, ["", column.title, "low", "high"], rows.map((row) => [named(row.name, 60), numeric(row.cells[column.key].value, text(row.cells[column.key].value)), exists(row.cells[column.key].low) ? numeric(row.cells[column.key].low, text(row.cells[column.key].low)) : "–", exists(row.cells[column.key].high) ? numeric(row.cells[column.key].high, text(row.cells[column.key].high)) : "–"])) });
   });
-  return section("picture", "Side by side", el("div", { class: "multiples" }, figures));
+  return section("picture", "Side by side", el("div", { class: "multiples aligned" }, figures));
 }
 
 function resultsTable() {

@@ -1,4 +1,4 @@
-"""Pages of what commands compare: calibrators, decision rules, sources of similarity, and limits that must be kept.
+"""Pages of what commands find: calibrators, decision rules, sources of similarity, limits, and a log that is watched.
 
 Each takes the plain data that the command's ``--json`` prints, and has one form: a sentence, a picture of one measure
 with intervals, and the table of all.
@@ -14,7 +14,17 @@ from softkin.metrics.catalogue import METRICS
 from softkin.metrics.catalogue import shown as shown_metrics
 from softkin.report import data
 from softkin.report.comparison import column_data
-from softkin.report.data import Column, Page, ResultCell, ResultRow, ResultsPage
+from softkin.report.data import (
+    Column,
+    MonitorPage,
+    Page,
+    ReferenceLine,
+    ResultCell,
+    ResultRow,
+    ResultsPage,
+    WindowShown,
+)
+from softkin.report.overview import joined
 
 RULES = {
     "coverage": ("Covered", True, True),
@@ -42,17 +52,25 @@ def of_calibrators(result: Mapping[str, Any]) -> ResultsPage:
     before = next((line for line in lines if line["method"] == UNCALIBRATED), None)
     first = next(line for line in lines if line["method"] == result["winner"])
     says = f"{result['winner']} has the {'highest' if metric.larger_is_better else 'lowest'} {metric.short}"
+    level = [row["name"] for row in rows if row["mark"] is None and row["name"] != UNCALIBRATED]
     if result["winner"] == UNCALIBRATED:
         headline = "No calibrator improves it"
+    elif UNCALIBRATED in better and before is not None:
+        old, new = (from_number(line["metrics"][metric.key]["value"]) for line in (before, first))
+        change = f"{100 * old:.1f} → {100 * new:.1f} %" if metric.percent else f"{old:.3f} → {new:.3f}"
+        headline = f"Use {result['winner']}: {metric.short} {change}"
     else:
         headline = says if UNCALIBRATED in better else f"{says}, but that may be sampling noise"
-    detail = ""
+    detail = f"Not told from it: {joined(level)}. " if 0 < len(level) <= NAMED else ""
     if before is not None and first is not before:
         nll, ece = (
             [from_number(line["metrics"][key]["value"]) for line in (before, first)] for key in ("nll", "ece_hist")
         )
-        detail = (
-            f"From uncalibrated to {result['winner']}: NLL {nll[0]:.3f} → {nll[1]:.3f}, calibration error "
+        change_in_nll = (
+            "" if headline.startswith("Use ") and metric.key == "nll" else f"NLL {nll[0]:.3f} → {nll[1]:.3f}, "
+        )
+        detail += (
+            f"From uncalibrated to {result['winner']}: {change_in_nll}calibration error "
             f"{100 * ece[0]:.1f} → {100 * ece[1]:.1f} %. It was chosen on the test samples, so expect a little less. "
         )
     return _page(
@@ -69,6 +87,10 @@ def of_calibrators(result: Mapping[str, Any]) -> ResultsPage:
 
 
 UNCALIBRATED = "uncalibrated"
+NAMED = 4  # calibrators to list in a sentence
+
+
+PROMISES = {"error": "abstaining: at most", "coverage": "sets: at least"}
 
 
 def of_rules(result: Mapping[str, Any]) -> ResultsPage:
@@ -99,8 +121,21 @@ def of_rules(result: Mapping[str, Any]) -> ResultsPage:
     headline = f"{len(lines)} ways to decide, each with its guarantee"
     if answers:
         headline = f"Answer {100 * _value(most, 'answered'):.0f} % alone, pass on the rest"
+    promised = {
+        "error": next((share for line in answers if (share := _share(line)) is not None), None),
+        "coverage": next((share for line in sets if (share := _share(line)) is not None), None),
+    }
+    lines_drawn: dict[str, ReferenceLine] = {
+        key: {
+            "value": share,
+            "title": f"{'abstaining: at most' if key == 'error' else 'sets: at least'} {100 * share:g} %",
+        }
+        for key, share in promised.items()
+        if share is not None and key in keys
+    }
     return _page(
         result,
+        lines=lines_drawn,
         name="Decision rules compared",
         subject="rules",
         headline=headline,
@@ -114,8 +149,19 @@ def of_rules(result: Mapping[str, Any]) -> ResultsPage:
 
 def _promised(line: Mapping[str, Any]) -> str:
     """The share that a rule guarantees, beside the one that was measured."""
-    found = re.search(r"at (?:most|least) [\d.]+ %", line["guarantee"])
-    return f" (promised: {found[0]})" if found else ""
+    found = re.search(r"at (most|least) ([\d.]+) %", line["guarantee"])
+    if not found:
+        return ""
+    share, cell = float(found[2]) / 100, line["measures"].get("error" if found[1] == "most" else "coverage", {})
+    missed = "value" in cell and (from_number(cell["value"]) - share) * (1 if found[1] == "most" else -1) > 0
+    chance = missed and "low" in cell and from_number(cell["low"]) <= share <= from_number(cell["high"])
+    return f" (promised: {found[0]}{'; the difference may be sampling noise' if chance else ''})"
+
+
+def _share(line: Mapping[str, Any]) -> float | None:
+    """The share that a rule guarantees."""
+    found = re.search(r"at (?:most|least) ([\d.]+) %", line["guarantee"])
+    return float(found[1]) / 100 if found else None
 
 
 def of_audition(result: Mapping[str, Any]) -> ResultsPage:
@@ -199,6 +245,54 @@ def of_limits(result: Mapping[str, Any]) -> ResultsPage:
     }
 
 
+def of_monitor(result: Mapping[str, Any]) -> MonitorPage:
+    """The page of ``softkin monitor``: the state of the alarm, the gap of each window, and the evidence over time."""
+    alarm, needed = result["alarm"], result["needed"]
+    count, claimed, right = result["since"]
+    windows: list[WindowShown] = []
+    first = 1
+    for window in result["windows"]:
+        windows.append({**window, "first": first, "last": first + window["rows"] - 1})  # type: ignore[typeddict-item]
+        first += window["rows"]
+    if alarm is None:
+        headline = "No alarm"
+        detail = (
+            f"There is no sign that claims and outcomes differ{_beyond(result)}. {_came_true(count, claimed, right)}"
+        )
+    else:
+        headline = f"Alarm: the claims are {alarm['direction']}"
+        when = "" if alarm["time"] is None else f" ({alarm['time']})"
+        detail = f"Raised at row {alarm['row']:,} of {result['rows']:,}{when}."
+        if count:
+            detail += f" Since then {_came_true(count, claimed, right)}"
+        detail += " Find out what changed, and fit the calibrator again on rows since then."
+    return {
+        **_common(result["name"], None, 0),
+        "kind": "monitor",
+        "headline": headline,
+        "tone": "good" if alarm is None else "bad",
+        "detail": detail,
+        "rows": result["rows"],
+        "alarm": alarm,
+        "needed": needed,
+        "tolerance": result["tolerance"],
+        "windows": windows,
+        "course": result["course"],
+        "notes": [
+            f"While the claims are right{_beyond(result)}, the probability of ever raising an alarm is at most "
+            f"{100 * result['false_alarm']:g} %, however often one looks."
+        ],
+    }
+
+
+def _came_true(count: int, claimed: float, right: float) -> str:
+    return f"{count:,} rows claimed {100 * claimed / count:.1f} % and were right in {100 * right / count:.1f} %."
+
+
+def _beyond(result: Mapping[str, Any]) -> str:
+    return f" by more than {100 * result['tolerance']:g} points" if result["tolerance"] else ""
+
+
 def _page(
     result: Mapping[str, Any],
     *,
@@ -210,6 +304,7 @@ def _page(
     rows: list[ResultRow],
     chart: list[str],
     failed: Sequence[tuple[str, str]],
+    lines: Mapping[str, ReferenceLine] | None = None,
 ) -> ResultsPage:
     notes = [f"{who} failed: {why}" for who, why in failed]
     notes += [f"Intervals: {100 * result['confidence']:g} %.", *result["warnings"]]
@@ -223,7 +318,7 @@ def _page(
         "columns": columns,
         "rows": rows,
         "chart": chart,
-        "lines": {},
+        "lines": dict(lines or {}),
         "notes": notes,
     }
 

@@ -289,9 +289,7 @@ def _effect(row: Row, plain: Row, seconds: Mapping[str, float]) -> str:
     before, after = plain.cells["ece_hist"].value, row.cells["ece_hist"].value
     if row is plain:
         return f"Error {percent(after)}, accuracy {percent(row.cells['accuracy'].value)}."
-    nll = ""
-    if abs(before - after) < story.CLOSE / 2:  # then it is not for the error that a method is chosen
-        nll = f"NLL {plain.cells['nll'].value:.3f} → {row.cells['nll'].value:.3f}, "
+    nll = f"NLL {plain.cells['nll'].value:.3f} → {row.cells['nll'].value:.3f}, "  # by which methods are chosen
     says = [f"Error {100 * before:.1f} → {percent(after)}, {nll}{_accuracy(row, plain)}."]
     usual = seconds.get(registry.ONE_HOT, 0.0)
     if base != registry.ONE_HOT:

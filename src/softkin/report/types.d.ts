@@ -23,6 +23,7 @@ interface ModelPage {
   class_sizes: number[];
   level: number;
   quantile: number;
+  class_quantile: number;
   resamples: number;
   n_bins: number;
   abstain: Target;
@@ -36,6 +37,7 @@ interface ModelPage {
   unknown: UnknownSeen[];
   groups: GroupsShown | null;
   sampled: SampledRows | null;
+  votes?: boolean;
   mutual_information: Disagreement | null;
   decisions: Record<string, any> | null;
 }
@@ -628,6 +630,46 @@ interface ReferenceLine {
   title: string;
 }
 
+/** The page of a log that is watched. */
+interface MonitorPage {
+  format: "softkin report";
+  version: number;
+  softkin: string;
+  name: string;
+  source: string | null;
+  num_classes: number;
+  class_names: string[];
+  kind: "monitor";
+  headline: string;
+  tone: "good" | "bad";
+  detail: string;
+  rows: number;
+  alarm: AlarmShown | null;
+  needed: number;
+  tolerance: number;
+  windows: WindowShown[];
+  course: [number, number][];
+  notes: string[];
+}
+
+/** The row at which the evidence sufficed, and how the claims are wrong. */
+interface AlarmShown {
+  row: number;
+  direction: string;
+  time: string | null;
+}
+
+/** Rows of a log that follow one another: what they claimed, and what came true. */
+interface WindowShown {
+  name: string;
+  rows: number;
+  first: number;
+  last: number;
+  claimed: number;
+  right: ResultCell;
+  gap: ResultCell;
+}
+
 /** The fields of all pages; of a field that differs from page to page, nothing is known. */
 interface PageData {
   format: "softkin report";
@@ -637,7 +679,7 @@ interface PageData {
   source: string | null;
   num_classes: number;
   class_names: string[];
-  kind: "comparison" | "model" | "results" | "similarity";
+  kind: "comparison" | "model" | "monitor" | "results" | "similarity";
   num_samples: number;
   bins: number[];
   metrics: MetricData[];
@@ -647,6 +689,7 @@ interface PageData {
   class_sizes: number[];
   level: number;
   quantile: number;
+  class_quantile: number;
   resamples: number;
   n_bins: number;
   abstain: Target;
@@ -660,6 +703,7 @@ interface PageData {
   unknown: UnknownSeen[];
   groups: GroupsShown | null;
   sampled: SampledRows | null;
+  votes: boolean;
   mutual_information: Disagreement | null;
   decisions: Record<string, any> | null;
   subject: "calibrators" | "rules" | "sources" | "limits" | "methods" | "models" | "labels";
@@ -683,10 +727,15 @@ interface PageData {
   fixes: Record<string, any>;
   learned: LearnedPair[];
   headline: string;
-  tone: "good" | "bad" | "plain";
+  tone: "good" | "bad" | "good" | "bad" | "plain";
   detail: string;
   columns: Column[];
   chart: string[];
   lines: Record<string, ReferenceLine>;
+  alarm: AlarmShown | null;
+  needed: number;
+  tolerance: number;
+  windows: WindowShown[];
+  course: [number, number][];
   [added: string]: any;
 }

@@ -59,7 +59,7 @@ class Method:
         distance: The distance that ``soft_labels`` were made from, for the record.
         values: Values of the method's parameters, such as ``alpha=0.1``; the others have their defaults. Each parameter
             is also an attribute, ``method.alpha``, None if the method does not have it. ``alpha="auto"`` adjusts α
-            after each validation by the rule of ``losses.auto_alpha``; ``method.alpha`` is then its initial value.
+            after each validation by the rule of ``losses.soft_labels``; ``method.alpha`` is then its initial value.
 
     Example:
         >>> Method("uniform").effective_target(10)

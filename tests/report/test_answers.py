@@ -1,0 +1,119 @@
+"""What the page of one model says: classes that are off beyond chance, advice, words of the kinds."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest
+
+from calibration_data import toy_predictions
+from softkin import evaluation, report
+from softkin.predictions import Predictions
+from softkin.report import answers, model, render
+
+
+def static(page):
+    """What of a page reads without its script, as text."""
+    main = page.partition("<header")[2].partition("<footer")[0]
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", main)).replace("\u202f", " ")
+
+
+def test_worst_classes_stand_out_beyond_chance_only(answered):
+    first, data = answered
+    p, y = first.probabilities, first.known_labels
+    score, answer = p.max(1)
+    named = answers.worst_classes(data)
+    for k in range(6):
+        hits, sure = (y[answer == k] == k).sum().item(), float(score[answer == k].mean())
+        interval = binomtest(hits, int((answer == k).sum())).proportion_ci(1 - 0.05 / 6, method="exact")
+        assert (k in named) == (not interval.low <= sure <= interval.high) or len(named) == answers.WORST
+    few = report.build(toy_predictions(n=30, sharp=1.0), candidates=[], resamples=100)
+    assert answers.worst_classes(few) == []
+    assert "No single class stands out from sampling noise" in static(render.page(few))
+
+
+def test_a_calibrated_model_of_high_confidence_has_no_worst_class():
+    """At 99 % sure, a mistake or two in 20 answers is chance: in at most 5 % of calibrated models is any class named."""
+    random, num_classes, models = np.random.default_rng(0), 100, 300
+    false_alarms = 0
+    for _ in range(models):
+        right = random.binomial(20, 0.99, num_classes).tolist()
+        classes = {"answered": [20] * num_classes, "right": right, "score_sum": [19.8] * num_classes}
+        data = {"num_classes": num_classes, "level": 0.95, "variants": [{"classes": classes}]}
+        false_alarms += bool(answers.worst_classes(data))
+    assert binomtest(false_alarms, models, 0.05, alternative="greater").pvalue > 0.01
+
+
+def test_the_test_of_a_class_is_two_sided():
+    """Of 18 answers at 50 %, 5 right ones have a tail of 4.8 %, 4 of 1.5 %; each of both tails may have 2.5 %."""
+    for right, named in ((5, []), (4, [0]), (13, []), (14, [0])):
+        data = {"num_classes": 1, "level": 0.95, "variants": [{"classes": _class(18, right, 9.0)}]}
+        assert answers.worst_classes(data) == named
+
+
+def _class(answered, right, score_sum):
+    return {"answered": [answered], "right": [right], "score_sum": [score_sum]}
+
+
+def test_similarity_without_a_mistake_to_explain_is_not_called_unexamined(answered):
+    _, data = answered
+    alike = data["similarity"] | {"mistakes": {"nearest": 5, "wrong": 0, "near": 0, "chance": 1.0}}
+    assert "was not examined" not in render.page(data | {"similarity": alike})
+    assert "was not examined" in render.page(data | {"similarity": None})
+
+
+def test_mistakes_among_the_nearest_classes_are_counted(answered):
+    first, data = answered
+    points = np.random.default_rng(0).normal(size=(6, 3))
+    d = np.linalg.norm(points[:, None] - points[None], axis=2)
+    answer, y = first.probabilities.argmax(1).numpy(), first.known_labels.numpy()
+    wrong = [(t, a) for t, a in zip(y, answer, strict=True) if t != a]
+    near = sum(a in sorted((j for j in range(6) if j != t), key=lambda j: d[t, j])[:2] for t, a in wrong)
+    assert data["similarity"]["mistakes"] == {"nearest": 2, "wrong": len(wrong), "near": near, "chance": 0.4}
+
+
+def test_pairs_are_told_right_from_wrong():
+    """Pairs without groups have no classes to list: their second answer is how well the confidence ranks."""
+    generator = torch.Generator().manual_seed(0)
+    confidence = torch.rand(1000, generator=generator, dtype=torch.float64)
+    right = torch.rand(1000, generator=generator, dtype=torch.float64) < confidence
+    both = torch.stack([1 - confidence, confidence], dim=1)
+    page = report.build(Predictions.from_probabilities(both, right.long(), are_pairs=True), resamples=100)
+    text = static(render.page(page))
+    higher = (confidence[right][:, None] > confidence[~right]).double().mean()  # no two are equal
+    assert f"In {100 * higher:.1f} % of pairs of a right and a wrong answer it is surer of the right one" in text
+    sure = confidence >= 0.5
+    assert f"From 50 % on {100 * right[sure].double().mean():.1f} % of its {sure.sum()} answers are right" in text
+    assert "Where not?" not in text
+
+
+def test_calibrators_have_names_for_people():
+    data = report.build(toy_predictions(n=600), resamples=100)
+    names = [each["name"] for each in data["calibrators"]]
+    assert len(set(names)) == len(names)
+    plain = [name.partition(" (")[0] for name in names]
+    assert all(" (" not in name or plain.count(short) > 1 for name, short in zip(names, plain, strict=True))
+    assert any("strength=" in each["code"] for each in data["calibrators"])  # what the name leaves out, the code has
+
+
+def test_a_page_of_votes_takes_one_of_each_sample():
+    """Headline and cards are those of all votes; charts take one vote of each sample, in proportion to the votes."""
+    rows = toy_predictions(n=4000)
+    shares = torch.zeros(4000, rows.num_classes, dtype=torch.float64)
+    shares[torch.arange(4000), rows.known_labels] = 0.75
+    shares[torch.arange(4000), (rows.known_labels + 1) % rows.num_classes] += 0.25
+    voted = Predictions(rows.logits, shares)
+    drawn = model.of_one_person(voted, 0)
+    assert drawn.votes is None
+    first = (drawn.known_labels == rows.known_labels).sum().item()
+    assert binomtest(first, 4000, 0.75).pvalue > 0.001
+    assert ((drawn.known_labels == rows.known_labels) | (drawn.known_labels == (rows.known_labels + 1) % 6)).all()
+    page = report.build(voted, candidates=[], resamples=100)
+    known = evaluation.evaluate(voted, resamples=100)
+    assert page["variants"][0]["metrics"]["ece_hist"] == known["metrics"]["ece_hist"]
+    assert page["variants"][0]["verdict"] == known["verdict"]
+    assert sum(page["class_sizes"]) == 4000
+    assert "The labels are votes." in static(render.page(page))
+    with pytest.raises(ValueError, match="no room for weights"):
+        report.build(Predictions(rows.logits, rows.labels, weights=torch.ones(4000)), resamples=100)
