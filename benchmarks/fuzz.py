@@ -2,6 +2,7 @@
 
     python benchmarks/fuzz.py                          all parsers, 100,000 executions each
     python benchmarks/fuzz.py npz tar-gz --runs 5000   some of them
+    python benchmarks/fuzz.py --runs 12 --together     few of each, quickly: in one process, at random
     python benchmarks/fuzz.py --list
 
 With atheris installed (pip install atheris) inputs are grown by the coverage of softkin, zipfile, tarfile, json, csv
@@ -19,6 +20,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 SLOW = 10.0  # seconds
@@ -33,6 +35,7 @@ def main() -> int:
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--engine", choices=["atheris", "random"], help="default: atheris where it is installed")
     command.add_argument("--output", type=Path, default=Path("fuzz-findings"))
+    command.add_argument("--together", action="store_true", help="all in one process, which a crash would end")
     command.add_argument("--list", action="store_true")
     arguments = command.parse_args()
     sys.path[:0] = [str(TESTS), str(TESTS / "faults")]
@@ -47,8 +50,11 @@ def main() -> int:
         arguments.parsers = names
     failed = 0
     for name in arguments.parsers:
+        if arguments.together:
+            failed += _fuzz(name, arguments.runs, arguments.seed, "random", arguments.output)
+            continue
         process = multiprocessing.get_context("spawn").Process(
-            target=_fuzz, args=(name, arguments.runs, arguments.seed, engine, arguments.output)
+            target=_alone, args=(name, arguments.runs, arguments.seed, engine, arguments.output)
         )
         process.start()
         process.join()
@@ -60,7 +66,13 @@ def main() -> int:
     return int(failed > 0)
 
 
-def _fuzz(name: str, runs: int, seed: int, engine: str, output: Path) -> None:
+def _alone(*arguments: Any) -> None:
+    """The only work of a process, whose exit code says whether it failed."""
+    sys.exit(_fuzz(*arguments))
+
+
+def _fuzz(name: str, runs: int, seed: int, engine: str, output: Path) -> bool:
+    """Whether any input makes the parser fail."""
     sys.path[:0] = [str(TESTS), str(TESTS / "faults")]
     os.environ.setdefault("SOFTKIN_MAX_PIXELS", "65536")
     os.fsync = lambda handle: None  # type: ignore[assignment]
@@ -124,14 +136,14 @@ def _fuzz(name: str, runs: int, seed: int, engine: str, output: Path) -> None:
         options = [f"-seed={seed + 1}", f"-max_len={max(4096, 2 * len(good))}", "-verbosity=0", "-rss_limit_mb=0"]
         atheris.Setup([sys.argv[0], *options, str(corpus)], once)
         atheris.Fuzz()
-        return
+        return False
     rng = np.random.default_rng(seed)
     for _ in range(runs):
         content = good
         for _ in range(int(rng.integers(1, 5))):
             content = damage.damaged(content, rng) or good
         once(content)
-    sys.exit(len(failures) > 0)
+    return len(failures) > 0
 
 
 if __name__ == "__main__":

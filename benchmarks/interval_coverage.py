@@ -951,6 +951,8 @@ def newest_tables(summed: Totals) -> str:
     ]
     heads = [f"n = {n:,}" for n in ALL_SIZES]
     lines += _grid("shape", heads, rows)
+    if not any(family == "groups" for family, *_ in summed):
+        return "\n".join(lines)
     lines += [f"Simultaneous intervals of n rows of each group, {_draws(summed, 'groups')}, all hold in %:", ""]
     rows = [
         (f"{name}, `{q}`", [_percent(summed.get(("groups", name, n, q))) for n in ALL_SIZES])

@@ -158,7 +158,7 @@ def data_of(kind, folder, capsys):
         y = np.random.default_rng(1).random(2000) < p - 0.1 * (np.arange(2000) >= 800)
         lines = [f"{c:.4f},{int(r)},2026-{1 + row // 200:02d}-01" for row, (c, r) in enumerate(zip(p, y, strict=True))]
         (folder / "log.csv").write_text("confidence,correct,date\n" + "\n".join(lines) + "\n")
-        run(capsys, "monitor", folder / "log.csv", "--tolerance", "2%", "--report", folder / "log.html")
+        run(capsys, "monitor", folder / "log.csv", "--tolerance", "2%", "--report", folder / "log.html", "--force")
         return json.loads((folder / "log.json").read_text())
     return results.of_limits(outcome(capsys, "check", TEST, "--max", "ece=5%", "--max", "gap=3%"))
 
@@ -251,6 +251,33 @@ def test_no_name_is_markup(browser, folder, capsys, kind):
     assert "onerror" in page.run("return document.body.textContent + document.title")
     assert [line for line in page.console() if str(line).strip() == "x"] == []
     assert page.requests() == []
+
+
+MARKS = 'class="(?:[^"]* )?(?:bar|gap|line|curve|dumb-right|mark|branch|whisker|few-point|area|surface)[ "]|<image'
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["model", "binary", "models", "labels", "similarity", "rules", "watched"])
+def test_every_drawing_that_is_saved_has_a_title_and_marks(browser, folder, capsys, kind):
+    """What the page draws is in the file, not the legend alone, and no two files of a page are the same."""
+    browser.media()
+    browser.resize(1400, 900)
+    page = browser.open(report.write(folder / f"saved {kind}.html", data_of(kind, folder, capsys), force=True)[0])
+    page.wait(DRAWN)
+    page.catch()
+    kept = []
+    count = page.run("return document.querySelectorAll('[data-take=svg]').length")
+    assert count
+    for place in range(count):
+        page.run(f"document.querySelectorAll('[data-take=svg]')[{place}].click()")
+        name, text = page.saved()
+        assert name == "image/svg+xml"
+        drawing = re.sub('<svg[^>]*class="swatch".*?</svg>', "", text.partition("</defs>")[2], flags=re.S)  # no legend
+        assert re.search(MARKS, drawing), (place, drawing[:500])
+        assert "<text" in drawing
+        kept.append(text)
+    assert len(set(kept)) == len(kept)
+    assert page.console() == []
 
 
 @pytest.mark.skipif(not (SHARED / "logits").is_dir(), reason="needs ../shared/data")

@@ -97,3 +97,15 @@ def test_the_star_is_explained_where_no_winner_can_be_named():
         if "cannot name a winner" in shown["detail"]:
             title = columns.title(shown["chosen"])
             assert f"★ {title} is chosen by" in shown["detail"] or "choose by accuracy" in shown["detail"]
+
+
+def test_without_a_baseline_the_lowest_nll_is_the_lowest():
+    """What is recommended need not have the lowest NLL: another training is worth it only from some nats on."""
+    rows = [row for row in recorded("digits") if row.method != "one-hot"]
+    lowest = min(rows, key=lambda row: row.cells["nll"].value)
+    for chosen in (lowest, next(row for row in rows if row is not lowest)):
+        headline, detail = study_overview._without_baseline(rows, chosen)
+        assert f"{lowest.title} has the lowest NLL" in headline
+        assert headline.startswith(f"Use {chosen.title}") == (chosen is not lowest)
+        for row in (chosen, lowest):
+            assert f"{row.title}: NLL {row.cells['nll'].value:.3f}" in detail

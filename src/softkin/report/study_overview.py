@@ -198,10 +198,13 @@ def _named(titles: Sequence[str]) -> str:
 
 
 def _without_baseline(rows: Sequence[Row], chosen: Row | None) -> tuple[str, str]:
-    best = chosen or min(rows, key=lambda row: row.cells["nll"].value)
-    nll = best.cells["nll"].value
-    says = f"{best.title} has the lowest NLL of {len(rows)} methods" if chosen else f"{len(rows)} methods"
-    return says, f"{best.title}: NLL {nll:.3f}. Without one-hot training there is no baseline to compare with."
+    lowest = min(rows, key=lambda row: row.cells["nll"].value)
+    named = [lowest] if chosen in (None, lowest) else [chosen, lowest]
+    says = f"{lowest.title} has the lowest NLL of {len(rows)} methods" if chosen else f"{len(rows)} methods"
+    if chosen is not None and chosen is not lowest:
+        says = f"Use {chosen.title}; {lowest.title} has the lowest NLL, but not by enough"
+    numbers = ", ".join(f"{row.title}: NLL {row.cells['nll'].value:.3f}" for row in named if row is not None)
+    return says, f"{numbers}. Without one-hot training there is no baseline to compare with."
 
 
 # What to do

@@ -140,6 +140,17 @@ def test_a_changed_digit_is_noticed(tmp_path):
         kept_in(tmp_path)
 
 
+def test_a_recipe_with_an_unknown_field_is_refused_with_its_file(tmp_path):
+    """Found by fuzzing: it raised an error of arguments, which commands take for a fault of softkin's."""
+    keep(tmp_path, kept())
+    path = tmp_path / "study.json"
+    content = {key: value for key, value in json.loads(path.read_text()).items() if key != "checksum"}
+    content["spec"]["recipe"]["weight_dec!y"] = 0.1
+    path.write_text(sealed(**content))
+    with pytest.raises(SoftkinError, match=r"study.json .*no field 'weight_dec!y'; did you mean 'weight_decay'\?"):
+        kept_in(tmp_path)
+
+
 def _start(folder, others):
     others.wait()
     keep(folder, kept())

@@ -24,6 +24,7 @@ from softkin._io import bundles, files
 from softkin.lab import models
 from softkin.lab.study.claims import create
 from softkin.lab.study.spec import StudySpec
+from softkin.lab.training.recipe import Recipe
 from softkin.metrics.measurement import Measured
 
 FORMAT = 2
@@ -267,6 +268,7 @@ def kept_in(folder: str | Path) -> Kept:
         dict(data.get("contents", {}))
         kept = Kept(StudySpec.from_dict(content["spec"]), data)
         int(kept.spec.recipe["epochs"])
+        Recipe.from_dict(kept.spec.recipe)
         return kept
 
 
