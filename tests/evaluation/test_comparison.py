@@ -8,8 +8,10 @@ import torch
 from command_line import run
 from places import EXAMPLES
 from softkin import SoftkinError, evaluation, metrics, predictions
+from softkin.calibrators import TemperatureScaling
+from softkin.calibrators.held_out import cross_fit
 from softkin.evaluation import from_files
-from softkin.evaluation.comparison import resamples_for
+from softkin.evaluation.comparison import after_temperature, resamples_for
 from softkin.metrics.measurement import Settings
 from softkin.predictions import Predictions
 
@@ -155,3 +157,37 @@ def test_models_whose_classes_are_in_another_order_are_matched_by_name(tmp_path,
     other = Predictions(first.logits, first.labels, class_names=[f"x{k}" for k in range(10)])
     with pytest.raises(SoftkinError, match="must have the classes of digits, test, in any order, but it lacks .zero."):
         evaluation.compare([first, other], resamples=100)
+
+
+def test_a_temperature_on_each_takes_away_what_only_the_temperature_made(tmp_path, two, capsys):
+    """Two models that differ by a temperature alone are equal once each has its own."""
+    code, output, _ = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--json", "--resamples", 200)
+    (line,) = json.loads(output)["after_temperature"]
+    given = next(line for line in json.loads(output)["comparisons"] if line["metric"] == "nll")
+    assert (code, given["significant"], line["metric"], line["significant"]) == (0, True, "nll", False)
+    assert given["difference"] > 0.1
+    assert line["difference"] == pytest.approx(0, abs=1e-6)
+    _, output, _ = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--resamples", 200)
+    assert "NLL (nats), each with a temperature" in output
+
+
+def test_differences_after_a_temperature_are_those_of_the_cross_fitted_rows(two):
+    first, _ = two
+    generator = torch.Generator().manual_seed(0)
+    noisy = Predictions(first.logits + torch.randn(first.logits.shape, generator=generator), first.known_labels)
+    (line,) = after_temperature([first, noisy], resamples=200, seed=3)
+    p, q = (
+        cross_fit(TemperatureScaling(), model.logits, model.known_labels, folds=2, from_probabilities=False, seed=3)
+        for model in (first, noisy)
+    )
+    expected = metrics.compare(p, q, first.known_labels, "nll", resamples=200, seed=3)
+    assert line["difference"] == pytest.approx(expected.difference)
+    assert (line["low"], line["high"]) == pytest.approx((expected.low, expected.high))
+
+
+def test_nothing_is_compared_after_a_temperature_where_none_can_be_fitted(two):
+    first, second = two
+    few = [Predictions(model.logits[:40], model.known_labels[:40]) for model in two]
+    assert after_temperature(few) == []
+    votes = Predictions(first.logits, torch.softmax(second.logits, dim=1).to(torch.float64))
+    assert after_temperature([votes, votes]) == []

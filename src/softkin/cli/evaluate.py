@@ -184,7 +184,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, measure, print, write."""
     gc.disable()  # importing torch makes many objects that stay: collecting meanwhile only costs time
     from softkin import evaluation
-    from softkin.evaluation.from_files import compare_files
+    from softkin.evaluation.from_files import after_temperature, compare_files
 
     gc.freeze()
     gc.enable()
@@ -209,15 +209,18 @@ def run(arguments: argparse.Namespace) -> None:
         _notice(model)
         models.append(model)
     compared = compare_files(models, **settings) if len(models) > 1 else []
+    scaled = after_temperature(models, **settings)
     if arguments.abstain is not None:
         _abstain(models, arguments)
     unknown = _unknown(models[0], arguments) if arguments.ood else []
-    result = {"models": [model.data for model in models], "comparisons": compared}
+    result: dict[str, Any] = {"models": [model.data for model in models], "comparisons": compared}
+    if scaled:
+        result["after_temperature"] = scaled
     text = json_text(result)
     if arguments.json:
         print(text)
     else:
-        _print(models, compared, arguments)
+        _print(models, compared, scaled, arguments)
     if arguments.output is not None:
         files.write(arguments.output, text.encode())
         _wrote(arguments.output, arguments)
@@ -403,7 +406,12 @@ def _distances(path: str, predictions: "Predictions") -> "Tensor":
     return distances.load(path, class_names=predictions.class_names)
 
 
-def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: argparse.Namespace) -> None:
+def _print(
+    models: "list[Evaluated]",
+    compared: "list[Compared]",
+    scaled: "list[Compared]",
+    arguments: argparse.Namespace,
+) -> None:
     from softkin.metrics.catalogue import METRICS
     from softkin.metrics.measurement import Measured
 
@@ -462,7 +470,7 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
             _print_abstention(data["abstention"])
         print()
     if compared and (len(models) == 2 or arguments.pairs):
-        _print_comparisons(compared, arguments)
+        _print_comparisons(compared, scaled, arguments)
     elif compared:
         pairs = len(models) * (len(models) - 1) // 2
         say(f"--pairs prints the {pairs} pairwise comparisons, --details prints all metrics of each.")
@@ -530,8 +538,8 @@ def _print_abstention(abstention: dict[str, Any]) -> None:
     print_table([ABOVE, "answered", "wrong", "upper bound"], rows, [])
 
 
-def _print_comparisons(compared: "list[Compared]", arguments: argparse.Namespace) -> None:
-    """A table for each two models."""
+def _print_comparisons(compared: "list[Compared]", scaled: "list[Compared]", arguments: argparse.Namespace) -> None:
+    """A table for each two models, and their NLL once each has its temperature."""
     from itertools import groupby
 
     from softkin.metrics.catalogue import METRICS
@@ -541,12 +549,17 @@ def _print_comparisons(compared: "list[Compared]", arguments: argparse.Namespace
         say(f"On the same samples, {shown(a)} minus {shown(b)}:")
         names = [shown(name) if len(name) <= 16 else place for name, place in ((a, "the first"), (b, "the second"))]
         rows = []
-        for line in lines:
+        told = [(line, "") for line in lines] + [
+            (line, ", each with a temperature") for line in scaled if _pair(line) == (a, b)
+        ]
+        for line, how in told:
             metric = METRICS[line["metric"]]
             numbers = [_number(line[part], metric.percent) for part in ("difference", "low", "high")]
             first_is_better = (files.from_number(line["difference"]) > 0) == metric.larger_is_better
             better = names[0 if first_is_better else 1] if line["significant"] else "not significant"
-            rows.append((metric.title, numbers[0], f"{numbers[1]} to {numbers[2]}", f"{line['p_value']:.3f}", better))
+            rows.append(
+                (metric.title + how, numbers[0], f"{numbers[1]} to {numbers[2]}", f"{line['p_value']:.3f}", better)
+            )
         print_table(["", "difference", interval, "p", "better"], rows, [3])
         print()
 

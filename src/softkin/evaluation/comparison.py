@@ -9,6 +9,8 @@ import torch
 
 from softkin import SoftkinError
 from softkin._io.files import Assumption, number
+from softkin.calibrators import TemperatureScaling, floor_of
+from softkin.calibrators.held_out import cross_fit
 from softkin.evaluation.results import Compared, Difference
 from softkin.metrics import catalogue, resampling
 from softkin.metrics.measurement import Meaningless, Settings, statistics
@@ -17,6 +19,7 @@ from softkin.metrics.statistics import Statistic
 from softkin.predictions import Predictions
 
 MOST_RESAMPLES = 100_000  # unasked, for the comparisons of many models
+LEAST_TO_SCALE = 50  # samples
 PARTS = "Files that are parts of one set are named by their folder, or by a pattern in quotes."
 
 
@@ -36,7 +39,44 @@ def compare(models: Sequence[Predictions], **settings: Any) -> list[Compared]:
         {key: one for key, one in statistics(each, metrics, chosen).items() if not isinstance(one, Meaningless)}
         for each in claims
     ]
-    return paired(made, [model.name or f"model {place}" for place, model in enumerate(models, start=1)], chosen)
+    return paired(made, _names(models), chosen)
+
+
+def after_temperature(models: Sequence[Predictions], **settings: Any) -> list[Compared]:
+    """The paired differences in NLL once every model has its own temperature; none where one cannot be fitted.
+
+    A network that claims too much loses NLL that a temperature restores, so only these differences say whether
+    training it differently was worth it.
+    """
+    chosen = Settings(**settings)
+    first, *others = models
+    in_order = [first, *(aligned(first, other) for other in others)]
+    if any(model.are_pairs or model.votes is not None or model.weights is not None for model in models):
+        return []
+    made = []
+    for model in in_order:
+        p = temperature_scaled(model, seed=chosen.seed)
+        if p is None:
+            return []
+        made.append(statistics(model.claims_of(p), ["nll"], chosen))
+    return paired(made, _names(models), chosen)
+
+
+def temperature_scaled(model: Predictions, *, seed: int) -> torch.Tensor | None:
+    """The probabilities after temperature scaling, cross-fitted in two folds; None for too few samples."""
+    if len(model) < LEAST_TO_SCALE:
+        return None
+    y, given = model.known_labels, model.are_probabilities
+    z = model.probabilities if given else model.logits
+    floor = floor_of(z, y).value if given else None
+    try:
+        return cross_fit(TemperatureScaling(), z, y, folds=2, from_probabilities=given, floor=floor, seed=seed)
+    except ValueError:  # such as a fold with a single class
+        return None
+
+
+def _names(models: Sequence[Predictions]) -> list[str]:
+    return [model.name or f"model {place}" for place, model in enumerate(models, start=1)]
 
 
 def difference(comparison: Comparison) -> Difference:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from softkin._io.files import from_number, number
 from softkin.calibrators import TemperatureScaling, floor_of
-from softkin.calibrators.held_out import cross_fit
+from softkin.evaluation.comparison import temperature_scaled
 from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import ece_hist, nll
 from softkin.metrics.catalogue import METRICS
@@ -24,7 +24,6 @@ from softkin.report import mistakes, positive
 from softkin.report.data import AfterScaling, Choice, Overview, OverviewRow, OverviewWords
 
 LEAST_GAP = 0.01  # a smaller gap than a point is none that matters, however certain
-LEAST_TO_SCALE = 50  # samples
 USELESS = 0.5  # of the best accuracy: a model that is right less often is not recommended, however well calibrated
 WORTH = 0.9  # of the error that a temperature must leave at most, to be advised
 
@@ -161,16 +160,12 @@ def _words(model: Predictions) -> OverviewWords:
 
 def scaled(model: Predictions, *, n_bins: int, seed: int) -> AfterScaling | None:
     """The model after temperature scaling, cross-fitted in two folds; None for too few samples."""
-    if len(model) < LEAST_TO_SCALE:
+    p = temperature_scaled(model, seed=seed)
+    if p is None:
         return None
     y, given = model.known_labels, model.are_probabilities
     z = model.probabilities if given else model.logits
-    floor = floor_of(z, y).value if given else None
-    try:
-        p = cross_fit(TemperatureScaling(), z, y, folds=2, from_probabilities=given, floor=floor, seed=seed)
-        fitted = TemperatureScaling().fit(z, y, from_probabilities=given, floor=floor)
-    except ValueError:  # such as a fold with a single class
-        return None
+    fitted = TemperatureScaling().fit(z, y, from_probabilities=given, floor=floor_of(z, y).value if given else None)
     return {
         "sure": _sure(model, p),
         "error": float(ece_hist(p[:, 1], y == 1, n_bins=n_bins) if p.shape[1] == 2 else ece_hist(p, y, n_bins=n_bins)),
