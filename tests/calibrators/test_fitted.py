@@ -138,3 +138,9 @@ def test_hundreds_of_damaged_folders(tmp_path):
 def test_unfitted_cannot_be_saved(tmp_path):
     with pytest.raises(ValueError, match="is not fitted yet"):
         TemperatureScaling().save(tmp_path)
+
+
+def test_a_notebook_shows_many_numbers_by_their_shape():
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    assert "tensor of shape (3,)" in calibrators.VectorScaling().fit(z, y)._repr_html_()

@@ -192,3 +192,9 @@ def test_a_constant_in_each_row_changes_no_matrix():
         torch.testing.assert_close(moved.predict_proba(z + size * shift), plain.predict_proba(z), atol=1e-6, rtol=0)
     of_probabilities = MatrixScaling().fit(z.softmax(1), y, from_probabilities=True)
     torch.testing.assert_close(of_probabilities.predict_proba(z), plain.predict_proba(z), atol=1e-9, rtol=0)
+
+
+def test_the_grids_of_kull_et_al():
+    """λ of 0.0025 to 10^6 and μ of 0.01 to 10^6, each power of ten."""
+    assert pytest.approx([0.01, 0.1, 1, 10, 100, 1e3, 1e4, 1e5, 1e6]) == KULL_MUS
+    assert pytest.approx([share * mu for mu in KULL_MUS for share in (0.25, 0.5, 1)]) == KULL_LAMBDAS

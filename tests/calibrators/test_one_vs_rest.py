@@ -378,3 +378,12 @@ def test_bad_input():
         calibrators.PerLabel().fit(z, y).predict_proba(z[:, :2])
     with pytest.raises(TypeError, match="`method` must be a calibrator or its name"):
         calibrators.PerLabel(3)
+
+
+@pytest.mark.parametrize("whole", [-70000.0, -1000.0, -40.0, 0.0, 40.0, 1000.0, 70000.0])
+def test_log_odds_are_compared_to_36_binary_digits(whole):
+    """Between −2^16 and 2^16; larger ones stay as they are."""
+    fine = 2.0**-36
+    given = whole + torch.tensor([0.0, 0.3 * fine, 0.7 * fine, 5.25 * fine], dtype=torch.float64)
+    expected = given if abs(whole) >= 2**16 else whole + torch.tensor([0.0, 0.0, fine, 5 * fine], dtype=torch.float64)
+    assert comparable_log_odds(given).tolist() == expected.tolist()

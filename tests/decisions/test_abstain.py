@@ -158,3 +158,10 @@ def test_normalised_logits_restore_what_smoothing_spoils(smoothed_and_not):
 
 def test_a_norm_below_1_is_allowed():
     assert decisions.Abstain(error=0.1, score="logit-norm", norm=0.5).norm == 0.5
+
+
+def test_the_norms_that_are_tried_and_the_seeds_that_are_taken():
+    assert abstain.NORMS == (1, 2, 3, 4, 5, 6, 8, 10)
+    assert decisions.Abstain(seed=2**62).seed == 2**62
+    with pytest.raises(ValueError, match="`seed` must be at most"):
+        decisions.Abstain(seed=2**62 + 1)

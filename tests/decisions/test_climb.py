@@ -154,3 +154,20 @@ def test_a_tree_in_another_order_is_matched_by_name_and_a_list_is_a_tree():
     assert torch.equal(decisions.Climb([0, 0, 1, 1], 0.3).fit(z, y).predict(z), expected)
     with pytest.raises(ValueError, match="in any order"):
         tree.in_order(["cat", "dog", "rose", "oak"])
+
+
+def test_a_mass_equal_to_the_threshold_is_not_above_it():
+    """Scores in eighths: many nodes have exactly the mass of a candidate, and count as in the answers."""
+    rng = np.random.default_rng(4)
+    tree = random_tree(rng, 5)
+    p = torch.from_numpy(rng.multinomial(8, [0.4, 0.3, 0.1, 0.1, 0.1], size=300) / 8)
+    y = torch.multinomial(p, 1, generator=torch.Generator().manual_seed(0))[:, 0]
+    rule = decisions.Climb(tree, 0.5, candidates=20).fit(p, y, from_probabilities=True)
+    _, rest = set_apart(300, 30, seed=0)
+    ties = 0
+    for tested in rule.selection_.candidates:
+        answers = [twin_answer(tree, row, tested.threshold) for row in p[rest].tolist()]
+        wrong = sum(n >= 0 and not bool(tree.members[n, t]) for n, t in zip(answers, y[rest].tolist(), strict=True))
+        assert tested.wrong == wrong
+        ties += int((p[rest] == tested.threshold).any())
+    assert ties > 1

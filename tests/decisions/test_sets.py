@@ -10,7 +10,8 @@ import torch
 
 from decision_twins import drawn, softmax, twin_score
 from softkin import decisions
-from softkin.decisions.set_scores import SCORES
+from softkin.decisions.rule import Rows
+from softkin.decisions.set_scores import SCORES, WEIGHTS
 
 
 @pytest.mark.parametrize("name", list(SCORES))
@@ -476,3 +477,24 @@ def test_sets_cover_every_group_of_people(shared_data):
         if kind == "by group":
             assert 0.8 - 3 * error < np.mean(shares) < 0.8 + 1 / 120 + 3 * error, group
     assert min(np.mean(covered["one limit", group]) for group in set(groups.tolist())) < 0.79
+
+
+def test_the_weight_of_similarity_is_the_best_that_is_significant():
+    """By brute force: sets of each half with the other half's limit, and two standard errors of what they save."""
+    chosen = set()
+    for seed in range(12):
+        z, y = drawn(60, 5, seed)
+        p, unlike = softmax(z), np.random.default_rng(seed).random((5, 5))
+        half, sizes = np.arange(60) % 2, {}
+        for weight in WEIGHTS:
+            scores = 1 - p + weight * p @ unlike
+            own = scores[np.arange(60), y]
+            limits = [np.sort(own[half != side])[math.ceil(31 * 0.8 - 1e-9) - 1] for side in (0, 1)]
+            sizes[weight] = np.array([(row <= limits[side]).sum() for row, side in zip(scores, half, strict=True)])
+        saved = {weight: sizes[0.0] - size for weight, size in sizes.items()}
+        good = [w for w in WEIGHTS if w == 0 or saved[w].mean() > 2 * saved[w].std(ddof=1) / math.sqrt(60)]
+        rule = decisions.PredictionSets(0.8, "lac")
+        found = rule._best_weight(Rows.of(z, False), torch.from_numpy(np.asarray(y)), torch.from_numpy(unlike))
+        assert found == min(good, key=lambda w: (sizes[w].mean(), w))
+        chosen.add(found)
+    assert len(chosen) > 2

@@ -226,6 +226,12 @@ def test_bad_input_gets_one_sentence(shape, options, words):
         distances.from_autoencoder(np.zeros(shape), np.arange(shape[0]) % 2, **options)
 
 
+@pytest.mark.parametrize("colours", [1, 3, 4])
+def test_one_three_or_four_channels_are_found(colours):
+    assert autoencoder._layout((30, 8, 9, colours), None) == ("last", (colours, 8, 9))
+    assert autoencoder._layout((30, colours, 8, 9), None) == ("first", (colours, 8, 9))
+
+
 def test_nan_is_refused_with_its_row():
     images = np.zeros((30, 8, 8), dtype=np.float32)
     images[7, 0, 0] = np.nan

@@ -24,3 +24,9 @@ def test_class_means_and_weights_by_hand():
             cosine = float(u[i] @ u[j] / u[i].norm() / u[j].norm())
             assert float(D[i, j]) == pytest.approx(math.sqrt(max(0, 2 - 2 * cosine)), abs=1e-6)
     torch.testing.assert_close(distances.from_weights(W.detach() + 3), D, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (2, 3, 4)])
+def test_weights_of_a_layer_are_a_matrix_of_two_classes_or_more(shape):
+    with pytest.raises(ValueError, match="`weight` must have shape .K, d. with at least 2 classes"):
+        distances.from_weights(torch.ones(shape))

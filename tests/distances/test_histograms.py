@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softkin import distances
+from softkin.distances.histograms import row_sums
 
 
 def brute_force(values, labels):
@@ -52,3 +53,18 @@ def test_a_constant_far_pixel_changes_nothing(far, dtype):
 def test_any_few_values_are_the_brute_force(values):
     values, labels = np.array(values).reshape(9, 2), np.arange(9) % 3
     np.testing.assert_allclose(distances.from_images(values, labels, p=1), brute_force(values, labels), rtol=1e-12)
+
+
+def test_row_sums_are_the_distances_from_each_row_to_each_class():
+    """With and without gaps of different widths, in integers."""
+    rng = np.random.default_rng(2)
+    levels, width, labels = 5, 3, torch.tensor([0, 0, 0, 1, 1])
+    codes = torch.from_numpy(rng.integers(0, levels, size=(5, width)))
+    state = torch.zeros(2, width, levels, dtype=torch.int32)
+    for row, label in zip(codes, labels, strict=True):
+        state[label, torch.arange(width), row] += 1
+    for gaps in (None, torch.tensor([1.0, 3.0, 0.5, 7.0], dtype=torch.float64)):
+        places = torch.cat([torch.zeros(1), (torch.ones(levels - 1) if gaps is None else gaps).cumsum(0)]).double()
+        values = places[codes]
+        expected = [[float((row - values[labels == k]).abs().sum()) for k in (0, 1)] for row in values]
+        assert row_sums(state, torch.tensor([3, 2]), gaps, codes).tolist() == expected

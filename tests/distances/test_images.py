@@ -371,3 +371,14 @@ def test_numbers_that_are_none(bad, p):
         distances.from_images(images, labels, p=p)
     with pytest.raises(ValueError, match="`features` must be finite, .* the first is row 17"):
         distances.from_features([(images[:30], labels[:30]), (images[30:], labels[30:])])
+
+
+def test_a_class_of_one_image_has_no_error_of_its_own():
+    """The others are drawn, this one is complete: its distances have the other class's error alone."""
+    rng = np.random.default_rng(3)
+    labels = np.array([0] * 40 + [1])
+    values = rng.normal(size=(41, 3)).astype(np.float64)
+    _, error = distances.from_images(values, labels, p=2, max_per_class=8, return_error=True)
+    assert bool(torch.isfinite(error[:, 1]).all())
+    assert float(error[0, 1]) > 0
+    assert float(error[1, 1]) == 0

@@ -94,3 +94,9 @@ def test_a_similarity_gives_back_its_distances():
     S[0, 1] = 0
     D = distances.from_similarity(S)
     assert float(D[0, 1]) == pytest.approx(float(D[0].topk(2).values[1]) + math.log(2))
+
+
+@pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0], [1.0, 2.0, 3.0]])
+def test_weights_that_mix_nothing_are_refused(weights):
+    with pytest.raises(ValueError, match="must be one for each of 2 matrices and not all 0"):
+        distances.mixture([random_distances(4, 1), random_distances(4, 2)], weights)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -184,3 +185,15 @@ def test_train_and_compare_take_files_and_trees(capsys, tmp_path):
     assert code != 0
     assert "must not name 'encoder', as a file must not name code to run" in errors
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(("name", "p"), [("l1", 1), ("l2", 2)])
+@pytest.mark.parametrize("kind", ["images", "features"])
+def test_mean_distances_are_in_the_norm_of_their_name(name, p, kind):
+    x = np.array([[0.0, 0.0], [3.0, 4.0], [1.0, 1.0]])
+    labels = np.array([0, 1, 1])
+    data = SimpleNamespace(kind=kind, values=x, labels=labels, class_names=["a", "b"])
+    measured = distances.measure(name, data)
+    expected = np.mean([np.linalg.norm(x[0] - other, ord=p) for other in x[1:]])
+    assert float(measured.matrix[0, 1]) == pytest.approx(expected)
+    assert measured.how == f"mean L{p}, all pairs"

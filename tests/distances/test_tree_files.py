@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from softkin import SoftkinError, distances
-from softkin.distances.tree_files import WordNet, read_tree
+from softkin.distances.tree_files import WordNet, _singulars, holds_tree, in_words, read_tree
 
 TREE = [
     ("thing", "animal"),
@@ -183,3 +183,55 @@ def test_wordnet_agrees_with_nltk(wordnet, tmp_path, monkeypatch):
         for i, j in itertools.combinations(range(len(names)), 2)
     ]
     assert sum(same) > 0.9 * len(same)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_tree"),
+    [
+        ("animal,cat\nanimal,dog\n", True),
+        ("parent,child\n1,2\n", True),
+        ("animal,cat\n", False),
+        ("a,b,c\nanimal,cat,dog\nplant,rose,oak\n", False),
+        ("0,1\n1,0\n", False),
+    ],
+)
+def test_a_tree_has_lines_of_two_words(tmp_path, text, is_tree):
+    path = tmp_path / "some.csv"
+    path.write_text(text, "utf-8")
+    assert holds_tree(path) is is_tree
+
+
+@pytest.fixture
+def three_nouns(tmp_path):
+    """A WordNet of three synsets: a gas, and two senses of a pig."""
+    data, index = "", []
+    for lemma in ("gas", "pig", "pig"):
+        index.append((lemma, f"{len(data):08d}"))
+        data += f"{len(data):08d} 03 n 01 {lemma} 0 000 | a thing\n"
+    (tmp_path / "data.noun").write_text(data, "utf-8")
+    lines = {lemma: [offset for name, offset in index if name == lemma] for lemma, _ in index}
+    text = "".join(f"{k} n {len(v)} 0 {len(v)} 0 {' '.join(v)}\n" for k, v in lines.items())
+    (tmp_path / "index.noun").write_text(text, "utf-8")
+    return WordNet(tmp_path), [f"n{offset}" for _, offset in index]
+
+
+def test_senses_count_from_one(three_nouns):
+    nouns, (gas, first, second) = three_nouns
+    assert [nouns.synset(f"pig.n.{place:02d}") for place in range(4)] == [None, first, second, None]
+    assert nouns.synset("gas") == gas
+
+
+def test_a_short_name_is_no_plural(three_nouns):
+    """Less than three letters are no singular."""
+    assert list(_singulars("pigs"))[1:] == ["pig"]
+    assert list(_singulars("gas")) == ["gas"]
+    assert three_nouns[0].synset("pigs") == three_nouns[1][1]
+
+
+def test_only_names_that_are_all_identifiers_are_put_into_words(three_nouns, monkeypatch):
+    nouns, (gas, pig, _) = three_nouns
+    monkeypatch.setenv("SOFTKIN_WORDNET", str(nouns.folder))
+    assert in_words([gas, pig]) == [["gas"], ["pig"]]
+    assert in_words([gas, "pig"]) == [gas, "pig"]
+    assert in_words(["gas", "pig"]) == ["gas", "pig"]
+    assert in_words([]) == []

@@ -96,3 +96,8 @@ def test_the_taxonomy_of_cifar_100(shared_data, cifar100):
 def test_trees_that_cannot_be(make, words):
     with pytest.raises((ValueError, TypeError), match=words):
         make()
+
+
+def test_two_classes_make_a_tree():
+    tree = Tree((2, 2, -1), ("a", "b", "root"), 2)
+    assert tree.num_classes == 2

@@ -290,3 +290,19 @@ def test_all_ranks_learn_from_all_rows(tmp_path, monkeypatch, form):
 def test_what_cannot_be_meant_is_refused(call, words):
     with pytest.raises((ValueError, TypeError), match=words):
         call()
+
+
+def test_a_sparse_prior_counts_as_many_rows_as_a_dense_one(monkeypatch):
+    """Unsure rows, which leave the prior a large share; one class of the others is not kept, and has the rest."""
+    k = 5
+    S = similarity.from_distances(distances.from_order(k))
+    dense = ClassSimilarityLoss.learned(k, prior=S, prior_rows=50.0)
+    monkeypatch.setattr(learned, "DENSE", 3)
+    monkeypatch.setattr(learned, "KEPT", k - 2)
+    sparse = ClassSimilarityLoss.learned(k, prior=S, prior_rows=50.0)
+    labels = torch.arange(k).repeat(4)
+    logits = -0.3 * (torch.arange(k) - labels[:, None]).abs()
+    for loss_fn in (dense, sparse):
+        loss_fn(logits, labels)
+        loss_fn.end_epoch()
+    torch.testing.assert_close(sparse.labels(), dense.labels(), atol=1e-6, rtol=0)

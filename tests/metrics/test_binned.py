@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 import metrics_twins as twins
 from softkin import metrics
+from softkin.metrics.catalogue import METRICS
+from softkin.metrics.scopes import Claims
 
 
 @pytest.mark.parametrize("scope", ["prediction", "output"])
@@ -163,3 +165,15 @@ def test_under_confidence_that_did_not_occur_is_bounded_too():
     found = metrics.signed_gap(p, np.ones(22, int), part="under", confidence=0.95)
     rare = 1 - 0.025 ** (1 / 22)
     assert (found.low, found.high) == (0.0, pytest.approx(min(2 / 22, rare) - 2 / 22 * 0.14))
+
+
+@pytest.mark.parametrize("part", ["over", "under"])
+def test_the_gaps_interval_is_only_that_of_one_bin_and_one_score(part):
+    """Two bins, or two scores of a row in one bin, have no closed form."""
+    statistic = METRICS["signed_gap"].statistic
+    s = torch.tensor([0.95, 0.95, 0.6, 0.6], dtype=torch.float64)
+    two_bins = Claims(torch.stack([s, 1 - s], dim=1), torch.tensor([0, 1, 0, 1]))
+    assert statistic(two_bins, part=part).ends(0.95) is None
+    one_bin = Claims(torch.full((4, 2), 0.5, dtype=torch.float64), torch.tensor([0, 1, 0, 1]))
+    assert statistic(one_bin, part=part).ends(0.95) is not None
+    assert statistic(one_bin, part=part, scope="output").ends(0.95) is None

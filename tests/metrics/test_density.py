@@ -124,3 +124,15 @@ def test_fast_lengths_have_small_factors(least):
         while length % factor == 0:
             length //= factor
     assert length == 1
+
+
+def test_no_scores_have_no_spread():
+    assert density._deviation(torch.empty(0)) == 0
+
+
+def test_a_score_on_the_edge_of_a_window_has_its_mirror_image():
+    """Cells of 1/8 from −1/4 to 1/4: −0.25 on the left edge, −0.1 beside 0, and 0.1 itself."""
+    ordered = density._Ordered.of(torch.tensor([0.25, 0.1, 0.3], dtype=torch.float64), None)
+    count, offset, _ = ordered.cells(8, -2, 4, "reflect").tolist()
+    assert count == [1, 1, 1, 0]
+    assert offset == pytest.approx([-0.5, 0.2 - 0.5, 0.8 - 0.5, 0])

@@ -148,3 +148,9 @@ def test_one_mistake_determines_nearly_nothing():
     rare = 1 - 0.025 ** (1 / 5)
     assert interval.low == pytest.approx(max(1, min(2.4 - half, 2.4 - rare * 1.4)))
     assert interval.high == pytest.approx(min(4, max(2.4 + half, 2.4 + rare * 1.6)))
+
+
+def test_what_stands_on_the_diagonal_does_not_count():
+    """Three of four rows are right: a distance of a class from itself is no part of a mistake's."""
+    p, y = np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.6, 0.4]]), np.array([0, 1, 0, 1])
+    assert metrics.mistake_severity(p, y, np.array([[5.0, 2.0], [3.0, 7.0]])) == 3

@@ -32,3 +32,13 @@ def test_weighted_sums_are_the_metric_of_repeated_rows(make):
     counts = torch.bincount(rows, minlength=150).to(torch.float32)[None]
     statistic, repeated = make(Claims(p, y)), make(Claims(p[rows], y[rows]))
     assert float(statistic.of(statistic.sums(counts))) == pytest.approx(repeated.value(), rel=5e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize(("scope", "changed"), [("prediction", 1), ("output", 2)])
+def test_a_label_that_changes_moves_one_winner_or_two_of_all_scores(scope, changed):
+    p, y = (torch.from_numpy(a) for a in twins.random_case(1, n=20, k=5))
+    statistic = METRICS["ece_hist"].statistic(Claims(p, y), scope=scope)
+    assert statistic._hits_in_a_row() == changed
+    weights = torch.linspace(0.5, 1.5, 20, dtype=torch.float64)
+    weighted = METRICS["ece_hist"].statistic(Claims(p, y, weights), scope=scope)
+    assert weighted._hits_in_a_row() == 1.5 * changed

@@ -252,4 +252,4 @@ def test_the_floor_of_a_kernel_comes_from_the_same_cells_as_its_value():
     sums.add(scores, torch.arange(5))
     for boundary in ("reflect", "none"):
         exact = density.calibration_error(scores, scores[:0], 256 / 2**14, boundary, shares=scores)
-        assert sums.floor(256 / 2**14, boundary) == pytest.approx(exact, rel=1e-6)
+        assert sums.floor(256 / 2**14, boundary, 1.0) == pytest.approx(exact, rel=1e-6)

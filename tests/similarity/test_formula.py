@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from similarity_twins import brute_force, random_distances
 from softkin import losses, similarity, smoothing
+from softkin.similarity.formula import smallest
 
 
 @given(st.integers(2, 12), st.floats(0, 20), st.integers(0, 1000), st.sampled_from([1e-30, 1e-3, 1.0, 1e6, 1e30]))
@@ -237,3 +238,13 @@ def test_classes_beyond_the_m_nearest_share_the_rest_evenly(m):
             assert float(sparse[k, j]) == float(full[k, j])
         for j in order[m:]:
             assert float(sparse[k, j]) == pytest.approx(sum(float(full[k, i]) for i in order[m:]) / len(order[m:]))
+
+
+def test_the_first_of_equal_entries_are_taken_row_by_row():
+    """Against a stable sort; a square of rows whose columns have other ties."""
+    for d in (
+        torch.tensor([[9, 1, 1, 1, 1], [0, 1, 2, 3, 4]]),
+        torch.randint(3, (40, 40), generator=torch.Generator()),
+    ):
+        expected = [sorted(sorted(range(len(row)), key=lambda k, row=row: (row[k], k))[:3]) for row in d.tolist()]
+        assert smallest(d.double(), 3).tolist() == expected

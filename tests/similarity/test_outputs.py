@@ -65,6 +65,23 @@ def test_the_shrinkage_predicts_left_out_samples_best():
     assert S[1].tolist() == [0.5, 0, 0.5]
 
 
+def test_the_shrinkage_of_counts_predicts_each_mistake_by_the_others_best():
+    """One mistake at a time, over a grid; rows of very different sizes, so that each row's own mass matters."""
+    counts = np.array([[0, 40, 6, 2], [1, 0, 2, 0], [300, 90, 0, 60], [0, 1, 1, 0]])
+
+    def loss(a):
+        total = 0.0
+        for row, column in zip(*np.nonzero(counts), strict=True):
+            others = counts[row].copy()
+            others[column] -= 1
+            total -= counts[row, column] * math.log((others[column] + a / 3) / (others.sum() + a))
+        return total
+
+    best = min(np.exp(np.linspace(-6, 8, 1401)), key=loss)
+    expected = similarity.from_confusion(torch.from_numpy(counts), shrinkage=float(best))
+    torch.testing.assert_close(similarity.from_confusion(torch.from_numpy(counts)), expected, atol=2e-3, rtol=0)
+
+
 def test_outputs_are_calibrated_by_one_temperature(network_logits):
     logits, labels = network_logits["resnet32-cifar100"]
     sharp = torch.softmax(3 * logits.double(), dim=1)
