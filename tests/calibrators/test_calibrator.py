@@ -111,12 +111,13 @@ def test_from_probabilities(make):
 def test_logits_and_probabilities_are_not_mixed_up():
     z, y = drawn()
     p = torch.softmax(z, dim=1)
-    for cal in (VectorScaling(), MatrixScaling(lam=1.0), VectorScaling() | TemperatureScaling()):
+    for cal in (VectorScaling(), VectorScaling() | TemperatureScaling()):
         cal.fit(z, y)
         with pytest.raises(ValueError, match="was fitted on logits and needs the same, got probabilities"):
             cal.predict_proba(p, from_probabilities=True)
-    cal = TemperatureScaling().fit(z, y)
-    torch.testing.assert_close(cal.predict_proba(p, from_probabilities=True), cal.predict_proba(z))
+    for cal in (TemperatureScaling(), MatrixScaling(lam=1.0)):  # to which a constant in a row does not matter
+        cal.fit(z, y)
+        torch.testing.assert_close(cal.predict_proba(p, from_probabilities=True), cal.predict_proba(z))
 
 
 def test_clone_and_parameters(make):

@@ -244,7 +244,7 @@ def test_refusals_and_no_network(site, tmp_path):
 @pytest.mark.slow
 def test_a_killed_download_goes_on(site, tmp_path):
     site.files["/x.bin"], site.cuts, site.hold = CONTENT, [2_200_000], threading.Event()
-    code = "import sys; from pathlib import Path; from softkin.lab.data import download; download.fetch(sys.argv[1], Path(sys.argv[2]))"
+    code = "import sys; from pathlib import Path; from softkin.lab.data import archives; archives.fetch(sys.argv[1], Path(sys.argv[2]))"
     process = subprocess.Popen([sys.executable, "-c", code, f"{site.url}/x.bin", str(tmp_path / "x.bin")])
     assert site.held.wait(60)
     part = tmp_path / "x.bin.part"

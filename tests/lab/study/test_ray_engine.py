@@ -8,7 +8,7 @@ import pytest
 from softkin import SoftkinError
 from softkin.cli import main
 from softkin.lab import study
-from softkin.lab.study import run
+from softkin.lab.study.run import drive
 from study_parts import quick, sweep_of, without_pictures  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,7 @@ def test_a_node_dies_while_it_trains_and_the_table_is_the_same(cluster, tmp_path
     killer = threading.Thread(target=_kill_in_training, args=(nodes, second, tmp_path / "cluster", killed, over))
     killer.start()
     try:
-        run.drive(study.StudyFolder(tmp_path / "cluster"))
+        drive(study.StudyFolder(tmp_path / "cluster"))
     finally:
         in_time = killed.is_set()
         over.set()
