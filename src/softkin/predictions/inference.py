@@ -22,17 +22,17 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "other sums are asked about",
      "`--logits`, `--probs`"),
     ("labels under a name that is not in the list below",
-     "a column of texts holds the labels if the texts are names of columns (of several, words such as true, actual, "
-     "final, or predicted, guess decide); beside a single score, the only column of two values such as 0 and 1; else "
-     "the only column of class numbers, or of as many words as scores, that agrees with the highest score more often "
-     "than guessing would, but not always", "`--label-column NAME`"),
+     "the labels are the column whose texts are names of other columns; if there are several, words in their names "
+     "(true, actual, final; predicted, guess) decide. Beside a single score they are the only column with two values, "
+     "such as 0 and 1. Otherwise they are the only column of class numbers, or of as many words as scores, that agrees "
+     "with the highest score more often than guessing would, but not always", "`--label-column NAME`"),
     ("truth in as many columns as classes: `true_cat`, `true_dog` beside `prob_cat`, `prob_dog`",
-     "with one 1 in each row the classes; with words such as `votes_cat` people's votes; with any number of ones "
-     "several labels per sample", "`--label-column NAME`, `--multi-label`"),
+     "one 1 in each row: the classes; names such as `votes_cat`: people's votes; any number of ones: several labels "
+     "per sample", "`--label-column NAME`, `--multi-label`"),
     ("columns beside the classes: ids, ages, predictions, folds, texts",
-     "those that labels, a word (`prob_cat`, `cat_prob`, `P(cat)`, `p0` …) or sums show to be classes are read; the "
-     "others "
-     "are left out and named", "`--class-columns A,B`, `--ignore-columns A,B`"),
+     "columns of classes are recognised by the labels, by a word in their name (`prob_cat`, `cat_prob`, `P(cat)`, "
+     "`p0` …) or because rows sum to 1; all others are left out and named",
+     "`--class-columns A,B`, `--ignore-columns A,B`"),
     ("the labels are in another file", "beside `logits.npy` or `.pt`, `labels.npy`, `y_true.npy` and the like are "
      "found",
      "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line"),
@@ -43,8 +43,8 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "`--renormalise`"),
     ("separated by semicolons, tabs or bars; decimal commas, percent signs, marked thousands, quotes; UTF-16 or "
      "Windows-1252; remarks or `sep=;` above the header; packed as `.csv.gz`", "read", ""),
-    ("no header", "columns are called `column 1`, `column 2` …; the only one of texts, or of whole numbers that do not "
-     "count the rows, is the labels", '`--label-column "column 5"`'),
+    ("no header", "columns are called `column 1`, `column 2` …; the labels are the only column of texts, or the only "
+     "one of whole numbers that do not count the rows", '`--label-column "column 5"`'),
     ("a folder or a pattern of files", "one set, in the order of the names; the same classes in another order are "
      "matched "
      "by name", ""),
@@ -53,7 +53,8 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
     ("lists or numbers by name printed into the cells of a CSV, as `pandas` writes `[0.1, 0.9]`", "read; refused where "
      "the printing left some out (`...`)", ""),
     ("a label, a prediction and one score", "with more than two classes, or if it is never below 0.5, the score is "
-     "the prediction's confidence; otherwise it belongs to the class that is predicted where it is above 0.5",
+     "the prediction's confidence; otherwise it is the probability of the class that is predicted where it is above "
+     "0.5",
      "`--positive-class NAME`"),
     ("numbers beside the one score of a binary model: amounts, ages, features", "left out and named, if there are "
      "two kinds of labels and only one column lies between 0 and 1 or is called a score", "`--class-columns NAME`"),
