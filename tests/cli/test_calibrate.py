@@ -17,6 +17,19 @@ VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("valid
 pytestmark = pytest.mark.filterwarnings("default")
 
 
+def messy(num_rows=60):
+    """A table as people export it: an id, a feature, rounded probabilities, labels and answers."""
+    rng = np.random.default_rng(0)
+    names = ["cat", "dog", "horse", "ship", "plane"]
+    lines = ["customer_id,age,cat,dog,horse,ship,plane,label,prediction"]
+    for row in range(num_rows):
+        p = rng.dirichlet(np.ones(5)).round(2) + 0.01
+        scores = ",".join(f"{share:.2f}" for share in p / p.sum())
+        label = names[rng.choice(5, p=p / p.sum())]
+        lines.append(f"C{1000 + row},{rng.integers(18, 80)},{scores},{label},{names[int(p.argmax())]}")
+    return "\n".join(lines) + "\n"
+
+
 def run(capsys, *arguments):
     return command_line.run(capsys, "calibrate", *arguments)
 
@@ -71,6 +84,21 @@ def test_json(capsys, tmp_path):
     code, output, _ = run(capsys, "apply", tmp_path / "c", TEST, "--output", tmp_path / "o.npz", "--json")
     assert json.loads(output)["after"]["nll"] < json.loads(output)["before"]["nll"]
     assert json.loads(output)["warnings"] == []
+
+
+def test_a_table_says_that_it_was_calibrated_on_its_own_rows(capsys, tmp_path):
+    """As an .npz does: in a column, which survives spreadsheets and pandas, and is no class, text or label."""
+    table = tmp_path / "messy.csv"
+    table.write_text(messy())
+    run(capsys, "fit", str(table), "--method", "temperature", "--output", str(tmp_path / "cal"))
+    repaired = tmp_path / "repaired.csv"
+    run(capsys, "apply", str(tmp_path / "cal"), str(table), "--output", str(repaired))
+    cli.main(["evaluate", str(repaired), "--json", "--resamples", "100"])
+    captured = capsys.readouterr()
+    words = "60 of the 60 samples of repaired.csv are among those that the temperature calibrator was fitted on"
+    assert words in captured.err
+    assert words in json.loads(captured.out)["models"][0]["warnings"][0]
+    assert "calibration_note" not in captured.err
 
 
 def test_what_was_fitted_on_is_noticed(capsys, tmp_path):

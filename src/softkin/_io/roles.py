@@ -78,6 +78,8 @@ GUESS_WORDS = frozenset(("assigned", "decision", "guess", "guessed", "pred", "pr
 """Words that show which of several columns of class names is the labels, and which the predictions"""
 CLASS_NAMES = ("class_names", "classes", "label_names", "target_names", "categories", "names")
 """What the names of all classes are called where a file holds them apart from the scores"""
+CALIBRATION = "calibration_note"
+"""The column in which a calibrated table says how it was calibrated, in every row"""
 
 _STRONG = "|".join(word for words in KINDS.values() for word in words)
 _ANY = f"(?:y_(?:pred_)?)?(?:{_STRONG}|{'|'.join(WEAK_WORDS)})"

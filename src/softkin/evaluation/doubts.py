@@ -10,7 +10,7 @@ their sample ids, unless these only number the rows. As many equal rows as chanc
 both files are at hand, equal ids with equal labels count too, whatever the scores.
 """
 
-import json
+import re
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin import SoftkinError
-from softkin._io import files
 from softkin.calibrators.fitted import Fitted, digests
 from softkin.metrics import scopes
 from softkin.predictions import Predictions
@@ -317,13 +316,13 @@ def between(fitted: Predictions, measured: Predictions) -> str | None:
 
 def note(common: int, num_samples: int, method: str) -> dict[str, Any]:
     """The note that a calibrated file carries about its calibration."""
-    return {"calibration": json.dumps({"method": method, "common": common, "num_samples": num_samples})}
+    return {"calibration": f"{method}: {common} of {num_samples} samples are of its fit"}
 
 
 def warning(notes: dict[str, Any], name: str) -> str | None:
     """The warning that follows from a calibrated file's record of its calibration, or None."""
-    try:
-        kept = files.parse_json(notes["calibration"], name, "a note of its calibration")
-        return notice(int(kept["common"]), int(kept["num_samples"]), str(kept["method"]), name)
-    except (SoftkinError, KeyError, TypeError, ValueError, AttributeError):
-        return None
+    kept = _NOTE.fullmatch(str(notes.get("calibration", "")))
+    return None if kept is None else notice(int(kept[2]), int(kept[3]), kept[1], name)
+
+
+_NOTE = re.compile(r"(.{1,200}): (\d{1,18}) of (\d{1,18}) samples are of its fit")

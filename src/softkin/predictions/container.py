@@ -18,7 +18,7 @@ from softkin import SoftkinError
 from softkin._core import checks, notebooks
 from softkin._core.checks import Array
 from softkin._core.named_labels import columns_of, numbered
-from softkin._io import bundles, escape, files
+from softkin._io import bundles, escape, files, roles
 from softkin.metrics.scopes import Claims
 
 if TYPE_CHECKING:
@@ -310,7 +310,8 @@ class Predictions:
         The first two hold ``logits`` (or ``probs``, if probabilities were given), ``labels``, ``class_names``,
         ``sample_ids``, texts and checksums; for an ensemble they also hold ``mutual_information`` (N,) and, if kept,
         ``members`` (N, M, K). A .csv has one column per class (``probs_cat`` …), ``labels`` with class names if there
-        are any, ``sample_ids`` and ``text``; it has no notes.
+        are any, ``sample_ids`` and ``text``; of the notes it has ``calibration``, in a column
+        ``calibration_note``.
 
         Args:
             path: The file.
@@ -326,7 +327,7 @@ class Predictions:
             raise ValueError(f"`path` must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {path.name!r}.")
         files.refuse_to_overwrite(path, force=overwrite or force)
         if path.suffix == ".csv":
-            files.write(path, self._csv())
+            files.write(path, self._csv((notes or {}).get("calibration")))
             return
         ids = self.sample_ids
         pairs = self.are_pairs
@@ -358,7 +359,7 @@ class Predictions:
             return self.scores
         return self.probabilities[:, 1].contiguous()
 
-    def _csv(self) -> str:
+    def _csv(self, note: str | None) -> str:
         """The content of a .csv file; every number is written so that it is read back exactly."""
         names = self.class_names or [str(k) for k in range(self.num_classes)]
         kind = "probs" if self.are_probabilities else "logits"
@@ -377,6 +378,8 @@ class Predictions:
             table["correct"] = [str(label) for label in self.labels.tolist()]
         elif self.labels is not None:
             table["labels"] = [escape.csv_cell(names[label]) for label in self.labels.tolist()]
+        if note is not None:
+            table[roles.CALIBRATION] = [escape.csv_cell(note)] * len(self)
         buffer = io.StringIO()
         rows = csv.writer(buffer, lineterminator="\n")
         rows.writerow([*table, *(["confidence"] if self.are_pairs else [f"{kind}_{name}" for name in names])])

@@ -49,6 +49,15 @@ class Columns:
 
 def from_table(table: Table, reading: Reading) -> PredictionFile:
     """The predictions in a table, whose columns get their roles by their names, the options, and their first cells."""
+    if roles.CALIBRATION not in table.columns:
+        return _without_note(table, reading)
+    note = next((cell for cell in table.head([roles.CALIBRATION])[roles.CALIBRATION] if cell is not None), None)
+    rest = {column: kind for column, kind in table.columns.items() if column != roles.CALIBRATION}
+    found = _without_note(replace(table, columns=rest), reading)
+    return found if note is None else replace(found, notes={**found.notes, "calibration": str(note)})
+
+
+def _without_note(table: Table, reading: Reading) -> PredictionFile:
     columns = [column for column in table.columns if column not in reading.ignore_columns]
     if harness.holds_samples(columns):
         return harness.from_table(table, reading)
