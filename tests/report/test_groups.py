@@ -93,3 +93,48 @@ def test_abstain_is_asked_of_each_group_and_of_all_rows(tmp_path, capsys):
     assert "keeps 60 % right" in output
     assert "-inf" not in output
     assert (tmp_path / "page.html").is_file()
+
+
+def judges(*, alike=False):
+    """Pairs of three judges: one claims far too much, one too little, and the confidence of the last sorts well."""
+    generator = torch.Generator().manual_seed(1)
+    said = torch.rand(1800, generator=generator, dtype=torch.float64)
+    names = [("loud", "shy", "sharp")[row % 3] for row in range(1800)]
+    true = {"loud": 0.4 * said, "shy": 0.5 + said / 2, "sharp": torch.where(said > 0.6, 0.99, 0.3 * said)}
+    right = torch.stack([said if alike else true[name] for name in ("loud", "shy", "sharp")])
+    chance = right[torch.arange(1800) % 3, torch.arange(1800)]
+    labels = (torch.rand(1800, generator=generator) < chance).long()
+    return Predictions.from_probabilities(torch.stack([1 - said, said], 1), labels, are_pairs=True, groups=names)
+
+
+def test_pairs_whose_groups_differ_are_judged_and_advised_by_group():
+    page = build(judges(), risk=0.1)
+    assert page["groups"]["gaps_differ"] <= 0.05
+    shown = {row["name"]: row for row in page["groups"]["rows"]}
+    worst = page["groups"]["rows"][0]
+    over = [row for row in shown.values() if row["gap"]["low"] > 0]
+    under = [row for row in shown.values() if row["gap"]["high"] < 0]
+    assert over
+    assert under
+    verdict = page["variants"][0]["verdict"]
+    gap = f"{100 * abs(worst['sure'] - worst['right']):.0f} points"
+    assert verdict["headline"] == (
+        f"{len(over)} of 3 groups claim{'s' * (len(over) == 1)} too much, {len(under)} too little; "
+        f"furthest off is {worst['name']}, by {gap}"
+    )
+    assert verdict["kind"] == "mixed"
+    text = first_screen.first_screen(page)
+    assert "Fit a temperature" not in text
+    assert "After temperature scaling" not in text
+    assert "one temperature for all" in text
+    rule = shown["sharp"]["threshold"]["chosen"]
+    assert rule is not None
+    assert f"sharp</bdi> above {100 * rule['threshold']:.1f}" in text
+    assert "No threshold" not in text
+
+
+def test_pairs_whose_groups_do_not_differ_are_judged_together():
+    page = build(judges(alike=True))
+    assert page["groups"]["gaps_differ"] > 0.05
+    assert "groups" not in page["variants"][0]["verdict"]["headline"]
+    assert "one temperature for all" not in first_screen.first_screen(page)

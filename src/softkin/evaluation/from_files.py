@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.workers import ENGINES
-from softkin.evaluation import comparison, groups, in_memory, many_labels, pixels, shards, streams
+from softkin.evaluation import comparison, groups, in_memory, many_labels, pixels, results, shards, streams
 from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings
@@ -142,6 +142,7 @@ def evaluate_file(
     data = in_memory.evaluated(predictions, chosen)
     if predictions.groups is not None:
         data["groups"] = groups.evaluated(predictions, reading.group or "group", chosen, risk=risk, certainty=certainty)
+        data["verdict"] = results.by_group(data)
     return Evaluated(title, data, predictions, files[0].notes, answers)
 
 

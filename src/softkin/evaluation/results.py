@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
-from softkin._io.files import Plain
+from softkin._io.files import Plain, from_number
 from softkin.metrics import Interval, binning
 from softkin.metrics.measurement import MeasuredData
 from softkin.metrics.scopes import Pool
@@ -237,6 +237,26 @@ def verdict(
     about = None if near is None else near[0]
     cause = ALREADY if trained and kind == "under" and gap <= -SMOOTHED else ""
     return {"doubts": list(doubts), "kind": kind, "headline": headline, "detail": f"{detail}.{cause}", "at": about}
+
+
+def by_group(evaluated: "Evaluation") -> Verdict:
+    """The verdict; of pairs whose groups differ, its headline counts the groups that claim too much or too little."""
+    whole, groups = evaluated["verdict"], evaluated.get("groups")
+    p_value = None if groups is None else groups["differ"].get("signed_gap")
+    if groups is None or evaluated.get("kind") != "pairs" or p_value is None or p_value > 1 - groups["level"]:
+        return whole
+    gaps = {group["name"]: group["metrics"]["signed_gap"] for group in groups["groups"]}
+    over = [name for name, gap in gaps.items() if from_number(gap["low"]) > 0]
+    under = [name for name, gap in gaps.items() if from_number(gap["high"]) < 0]
+    if not over and not under:
+        return whole
+    counts = [(len(over), "too much"), (len(under), "too little")]
+    (first, how), *other = [(n, how) for n, how in counts if n]
+    headline = f"{first} of {len(gaps)} groups claim{'s' * (first == 1)} {how}"
+    headline += "".join(f", {n} {too}" for n, too in other)
+    worst = max(over + under, key=lambda name: abs(from_number(gaps[name]["value"])))
+    headline += f"; furthest off is {worst}, by {points(abs(from_number(gaps[worst]['value'])))}"
+    return {**whole, "kind": "mixed" if other else "over" if over else "under", "headline": headline}
 
 
 def cells(pool: Pool) -> dict[str, list[float]]:

@@ -69,7 +69,7 @@ def _by_group(data: Mapping[str, Any]) -> str:
 
 
 def _trust(data: Mapping[str, Any]) -> str:
-    raw, after = data["variants"][0], _best_variant(data)
+    raw, after = data["variants"][0], None if _groups_differ(data) else _best_variant(data)
     n_bins = data["n_bins"] if data["n_bins"] in curves.BINS else 15
 
     binary = data["binary"] if not data["pairs"] else None
@@ -204,6 +204,11 @@ def _what_to_do(data: Mapping[str, Any]) -> str:
 
 
 def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
+    if _groups_differ(data):
+        return [
+            f"<strong>Fit a calibrator for each {named(data['groups']['column'], 40)}</strong>, on its rows alone: the "
+            "groups differ in confidence − accuracy, so one temperature for all cannot suit each."
+        ]
     after = _variant(data, "temperature")
     if after is None:
         return ["No calibrator was fitted: there are too few samples, or none was requested."]
@@ -303,7 +308,9 @@ def _binary_advice(data: Mapping[str, Any]) -> list[str]:
 
 
 def _rule_advice(data: Mapping[str, Any]) -> list[str]:
-    """The effect of a certified threshold on the confidence."""
+    """The effect of a certified threshold on the confidence; where groups differ, of one for each."""
+    if _groups_differ(data):
+        return _rules_of_groups(data["groups"])
     certified = data["variants"][0]["abstention"]
     if certified is None:
         return []
@@ -323,6 +330,34 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
         f"{100 * rule['coverage']:.1f}\u202f% are "
         f'answered, {limit} (<a href="#abstain">curve</a>).{beside}'
     ]
+
+
+def _groups_differ(data: Mapping[str, Any]) -> bool:
+    """Whether pairs are of groups whose confidence is wrong by different amounts, beyond chance."""
+    seen = data.get("groups")
+    if not seen or not data["pairs"] or seen["gaps_differ"] is None:
+        return False
+    return bool(seen["gaps_differ"] <= 1 - seen["level"])
+
+
+def _rules_of_groups(seen: Mapping[str, Any]) -> list[str]:
+    asked = [row for row in seen["rows"] if "threshold" in row]
+    if not asked:
+        return []
+    first = asked[0]["threshold"]
+    limit = f"at most {100 * first['risk']:g}\u202f% wrong, with {100 * first['confidence']:g}\u202f% confidence"
+    found = [(row["name"], row["threshold"]["chosen"]) for row in asked if row["threshold"]["chosen"] is not None]
+    if not found:
+        return [f"In no group does a threshold on the confidence keep {limit}."]
+    most = sorted(found, key=lambda pair: -pair[1]["coverage"])[:WORST]
+    each = ", ".join(
+        f"{named(name, 40)} above {100 * rule['threshold']:.1f}\u202f% ({100 * rule['coverage']:.1f}\u202f% answered)"
+        for name, rule in most
+    )
+    more = f" and {len(found) - len(most)} more" if len(found) > len(most) else ""
+    left = len(asked) - len(found)
+    none = f" {'The other group has' if left == 1 else f'The other {left} have'} no such threshold." if left else ""
+    return [f'Or answer only where a <a href="#groups">group</a> allows it: {each}{more}; {limit} in each.{none}']
 
 
 def _classes(count: int) -> str:

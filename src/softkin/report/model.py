@@ -20,7 +20,7 @@ from softkin.calibrators.held_out import cross_fit
 from softkin.decisions import select
 from softkin.evaluation import in_memory
 from softkin.evaluation.comparison import difference
-from softkin.evaluation.results import Difference, Evaluation, Verdict
+from softkin.evaluation.results import Difference, Evaluation, Verdict, by_group
 from softkin.metrics import binning, catalogue
 from softkin.metrics.catalogue import METRICS, Metric, MetricData
 from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure, measured, statistics
@@ -299,7 +299,7 @@ def _measured(
     shown = [metric for metric in shown_metrics(k) if metric.key in present]
     compared = [metric for metric in catalogue.shown("compare", k) if metric.key in present]
     results: list[_Result] = [
-        {"verdict": evaluated["verdict"], "metrics": {each.key: evaluated["metrics"][each.key] for each in shown}}
+        {"verdict": by_group(evaluated), "metrics": {each.key: evaluated["metrics"][each.key] for each in shown}}
     ]
     made = [statistics(claims[0], compared, settings)]
     for changed in claims[1:]:
