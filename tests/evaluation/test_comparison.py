@@ -191,3 +191,17 @@ def test_nothing_is_compared_after_a_temperature_where_none_can_be_fitted(two):
     assert after_temperature(few) == []
     votes = Predictions(first.logits, torch.softmax(second.logits, dim=1).to(torch.float64))
     assert after_temperature([votes, votes]) == []
+
+
+def test_an_infinite_difference_has_no_p_value_in_the_terminal(tmp_path, capsys):
+    """One model gives a true class the probability 0."""
+    p = torch.full((60, 3), 1 / 3, dtype=torch.float64)
+    labels = torch.arange(60) % 3
+    wrong = p.clone()
+    wrong[0] = torch.tensor([0.0, 0.5, 0.5])
+    Predictions.from_probabilities(p, labels).save(tmp_path / "a.npz")
+    Predictions.from_probabilities(wrong, labels).save(tmp_path / "b.npz")
+    _, output, _ = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--resamples", 100)
+    (line,) = [line for line in output.splitlines() if line.startswith("NLL (nats)") and "finite" in line]
+    assert "undefined" not in output
+    assert line.split()[-4:] == ["–", "–", "a.npz:", "finite"]

@@ -557,6 +557,10 @@ def _print_comparisons(compared: "list[Compared]", scaled: "list[Compared]", arg
             numbers = [_number(line[part], metric.percent) for part in ("difference", "low", "high")]
             first_is_better = (files.from_number(line["difference"]) > 0) == metric.larger_is_better
             better = names[0 if first_is_better else 1] if line["significant"] else "not significant"
+            if math.isinf(files.from_number(line["difference"])):  # one gave a true class the probability 0
+                better = f"{names[0 if first_is_better else 1]}: finite"
+                rows.append((metric.title + how, numbers[0], "–", "–", better))
+                continue
             rows.append(
                 (metric.title + how, numbers[0], f"{numbers[1]} to {numbers[2]}", f"{line['p_value']:.3f}", better)
             )
