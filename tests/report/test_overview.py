@@ -115,3 +115,17 @@ def test_a_temperature_is_advised_only_where_it_helps():
     row = {"error": 0.01, "after": {"error": 0.012}}
     assert not overview._helps(row)
     assert overview._helps({"error": 0.01, "after": {"error": 0.005}})
+
+
+def test_a_finite_nll_is_not_called_significantly_ahead_of_an_infinite_one():
+    p = torch.full((60, 3), 1 / 3, dtype=torch.float64)
+    labels = torch.arange(60) % 3
+    wrong = p.clone()
+    wrong[0] = torch.tensor([0.0, 0.5, 0.5])
+    models = [
+        Predictions.from_probabilities(p, labels, name="a"),
+        Predictions.from_probabilities(wrong, labels, name="b"),
+    ]
+    text = str(report.build_models(models, resamples=100))
+    assert "that of b is infinite, as a true class got the probability 0" in text
+    assert "significantly ahead" not in text

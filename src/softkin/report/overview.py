@@ -188,6 +188,9 @@ def _said(
     name = names[best["method"]]
     level = [row for row in useful if row is not best and best is useful[0] and _is_level(best, row, pairs)]
     ahead = "" if level or best is not useful[0] else ", significantly ahead of all others"
+    endless = [names[row["method"]] for row in useful if row is not best and from_number(row["nll"]) == math.inf]
+    if ahead and endless:
+        ahead = f"; that of {joined(endless)} is infinite, as a true class got the probability 0"
     lowest = f"the lowest NLL ({from_number(best['nll']):.3f})"
     if best is not useful[0]:
         lowest = f"the lowest NLL after a temperature ({_nlls(best).removeprefix('NLL ')})"
