@@ -168,7 +168,7 @@ def test_a_temperature_on_each_takes_away_what_only_the_temperature_made(tmp_pat
     assert given["difference"] > 0.1
     assert line["difference"] == pytest.approx(0, abs=1e-6)
     _, output, _ = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--resamples", 200)
-    assert "NLL (nats), each with a temperature" in output
+    assert "NLL (nats) after temperatures" in output
 
 
 def test_differences_after_a_temperature_are_those_of_the_cross_fitted_rows(two):

@@ -550,7 +550,7 @@ def _print_comparisons(compared: "list[Compared]", scaled: "list[Compared]", arg
         names = [shown(name) if len(name) <= 16 else place for name, place in ((a, "the first"), (b, "the second"))]
         rows = []
         told = [(line, "") for line in lines] + [
-            (line, ", each with a temperature") for line in scaled if _pair(line) == (a, b)
+            (line, " after temperatures") for line in scaled if _pair(line) == (a, b)
         ]
         for line, how in told:
             metric = METRICS[line["metric"]]
