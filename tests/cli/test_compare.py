@@ -135,17 +135,18 @@ def test_a_file_and_options_over_it(tmp_path):
 @pytest.mark.filterwarnings("ignore:more than half of alpha")
 def test_the_defaults_are_few_columns_of_the_shipped_features():
     kept = study.perform.resolve(parsed())
-    assert kept.spec.methods == ("one-hot", "ts", "uniform", "uniform+ts", "mixup", "mixup+ts", "we", "we+ts")
+    trained = ("uniform", "uniform+ts", "mixup", "mixup+ts", "we", "we+ts", "learned+ts")
+    assert kept.spec.methods == ("one-hot", "ts", *trained)
     assert kept.spec.data == "cifar100-features"
     assert kept.data["rows"] == "10,000 training, 5,000 validation, 5,000 test rows"
     assert kept.data["classes"] == 100
     assert (len(kept.spec.seeds), kept.spec.model, kept.spec.tune) == (5, "mlp", ("weight_decay",))
 
 
-def test_digits_have_the_papers_ten_columns_and_each_network_with_temperature_scaling():
+def test_digits_have_the_papers_ten_columns_learned_labels_and_each_network_with_temperature_scaling():
     kept = study.perform.resolve(parsed("--data", "digits"))
     one_hot, trained = ("one-hot", "ts", "dir-odir", "ets"), ("uniform", "mixup", "l1", "l2", "ae", "we")
-    assert set(kept.spec.methods) == {*one_hot, *trained, *(f"{name}+ts" for name in trained)}
+    assert set(kept.spec.methods) == {*one_hot, *trained, *(f"{name}+ts" for name in (*trained, "learned"))}
     assert len(kept.spec.seeds) == 5
     assert kept.data["rows"] == "100 training, 697 validation, 1,000 test rows"
     assert kept.spec.model == "small"

@@ -22,8 +22,9 @@ calibration error with their standard deviation over seeds. The output says whic
 and which cannot be distinguished from the best.
 
 Without options it compares one-hot training, uniform smoothing, mixup, and smoothing towards classes whose names have
-similar meanings, each with and without temperature scaling. It trains on frozen CIFAR-100 features that come with
-softkin, with five seeds, and takes about two minutes on two cores. --data digits compares the paper's ten methods.
+similar meanings, each with and without temperature scaling, and labels that the network learns. It trains on frozen
+CIFAR-100 features that come with softkin, with five seeds, and takes about two minutes on two cores. --data digits
+compares the paper's ten methods and learned labels.
 
 Weight decay is tuned first, in the same way for every trained method, on the first seed. One-hot training is next, and
 softkin prints what it implies for smoothing before it trains the others. A summary follows the table: how wrong plain

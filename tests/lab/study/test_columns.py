@@ -8,7 +8,7 @@ from softkin import distances, predictions, similarity
 from softkin.calibrators import KinHead
 from softkin.distances.sources import ClassNames
 from softkin.lab import data
-from softkin.lab.study import StudySpec, run, table
+from softkin.lab.study import StudySpec, columns, run, table
 from softkin.lab.study.folder import StudyFolder
 from softkin.lab.study.perform import resolve
 from softkin.lab.study.plan import Plan
@@ -92,6 +92,12 @@ def test_where_names_say_nothing_class_means_do(tmp_path, names, why):
 def test_data_without_features_have_no_head():
     with pytest.raises(ValueError, match="second head on frozen features, and digits holds images"):
         resolve(quick(methods=["one-hot", "head"]))
+
+
+def test_what_is_compared_without_being_asked_for_ends_with_learned_labels():
+    # Their α is for what a temperature follows, so that they have no column without one.
+    assert columns.by_default(["one-hot", "dir-odir", "we"]) == ("one-hot", "dir-odir", "we", "we+ts", "learned+ts")
+    assert resolve(StudySpec(data="cifar100-features")).spec.methods[-1] == "learned+ts"
 
 
 def test_other_results_are_named_as_before():

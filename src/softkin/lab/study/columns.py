@@ -94,13 +94,17 @@ def _collected(*changes: int) -> Registry[StudyMethod]:
 
 
 def by_default(names: Sequence[str]) -> tuple[str, ...]:
-    """These methods, and each method that trains its own network also followed by temperature scaling."""
+    """These methods, each that trains its own network also followed by temperature scaling, and learned labels.
+
+    The α of learned labels is chosen for what a temperature makes of them, so they have no column without one.
+    """
     scaled = f"+{known().canonical('ts')}"
-    return tuple(
+    columns = tuple(
         part
         for name in names
         for part in ((name, name + scaled) if named(name).kind != "calibrator" and name != ONE_HOT else (name,))
     )
+    return (*columns, LEARNED + scaled)
 
 
 def named(name: str) -> StudyMethod:
