@@ -112,3 +112,19 @@ def test_trainings_and_studies_refuse_before_the_work(capsys, tmp_path):
         assert words in errors
         assert "--force" in errors
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == kept
+
+
+@pytest.mark.parametrize("words", [["digits"], ["--data", "digits"]])
+@pytest.mark.parametrize(("command", "field"), [("train", "source"), ("compare", "data")])
+def test_the_data_may_come_first_or_after_their_option(command, field, words):
+    arguments = cli.parser().parse_args([command, *words, "--epochs", "1"])
+    assert getattr(arguments, field) == "digits"
+
+
+def test_data_are_named_once(capsys):
+    for command in ("train", "compare"):
+        with pytest.raises(SystemExit, match="2"):
+            cli.parser().parse_args([command, "digits", "--data", "other.npz"])
+        assert f"softkin {command}: the data are named twice: digits and other.npz" in capsys.readouterr().err
+    assert cli.main(["train"]) == 2
+    assert "softkin train: the data to train on are missing; name them first" in capsys.readouterr().err

@@ -44,12 +44,13 @@ DEFAULT_FOLDER = Path("softkin-compare")
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the options, with the library's names; None means the default of ``StudySpec``."""
+    command.add_argument("data", nargs="?", action=running.Data, help=argparse.SUPPRESS)
     what = command.add_argument_group("the study")
     what.add_argument(
         "--config", type=Path, metavar="STUDY.TOML", help="study as a TOML file; the options override its values"
     )
     choices.choose(
-        what.add_argument("--data"),
+        what.add_argument("--data", action=running.Data),
         "data set: {}, a folder, .npz, .parquet … (default: cifar100-features; with --config: digits)",
         choices.data_sets,
         files=True,

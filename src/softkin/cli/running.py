@@ -15,6 +15,19 @@ from softkin._io import cache, files
 from softkin.cli import choices
 
 
+class Data(argparse.Action):
+    """The data of a study or training, which may be the first argument or follow --data, but not both."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        """Keep the name; an argument that was left out arrives as None."""
+        known = getattr(namespace, self.dest)
+        if known is not None and values is not None:
+            parser.error(f"the data are named twice: {known} and {values}")
+        setattr(namespace, self.dest, known if values is None else values)
+
+
 def add_options(options: argparse._ActionsContainer) -> None:
     """Add the options for where runs are done and how the table is printed."""
     options.add_argument("--device", help="device to train on, such as cuda (default: an accelerator if there is one)")

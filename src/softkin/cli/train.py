@@ -43,7 +43,9 @@ SESSION = (
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the options, with the library's names and defaults."""
     listing.add(command, listing.training_methods)
-    choices.choose(command.add_argument("source", metavar="SOURCE"), "data to train on", choices.data_sets, files=True)
+    source = command.add_argument("source", metavar="SOURCE", nargs="?", action=running.Data)
+    choices.choose(source, "data to train on", choices.data_sets, files=True)
+    command.add_argument("--data", dest="source", action=running.Data, help=argparse.SUPPRESS)
     networks = (
         "network: one of {}, with options as in wrn(units=2), or package.module:callable (default: depends on SOURCE)"
     )
@@ -117,6 +119,8 @@ def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     from softkin.lab.training.launch import TRACKERS
 
+    if arguments.source is None:
+        raise ValueError("the data to train on are missing; name them first, as in `softkin train digits`.")
     _session(arguments).check()
     for name in arguments.tracker:
         require(name, TRACKERS, "--tracker")
