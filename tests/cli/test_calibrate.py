@@ -186,7 +186,7 @@ def test_a_method_that_fails_is_a_line_and_not_the_end(capsys, tmp_path, monkeyp
     code, output, _ = run(capsys, "compare", VALIDATION, TEST, "--methods", "vector,temperature", "--resamples", 100)
     assert code == 0
     assert "failed: there are too few samples." in output
-    assert "Lowest NLL: temperature" in output
+    assert "Use temperature: NLL " in output
 
 
 def test_classes_in_another_order_are_matched_by_name(capsys, tmp_path):

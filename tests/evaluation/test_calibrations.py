@@ -42,9 +42,14 @@ def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
     assert values == sorted(values)
     assert result["winner"] == result["methods"][0]["method"]
     assert [(pair["a"], pair["b"]) for pair in result["comparisons"]] == [
-        (result["winner"], result["methods"][1]["method"]), (result["winner"], "uncalibrated"),
+        (result["winner"], line["method"]) for line in result["methods"][1:]
     ]  # fmt: skip
-    assert f"Lowest NLL: {result['winner']}" in output
+    assert (result["winner"], result["recommended"], result["level"]) == (
+        "structured-matrix",
+        "structured-matrix",
+        ["kin-matrix"],
+    )
+    assert "Use structured-matrix: NLL 0.525 → 0.262" in output
     assert f"{result['winner']} is better than uncalibrated" in output
     assert output.splitlines()[-1] == f"Wrote {path}"
     code, output, _ = run(
@@ -98,3 +103,23 @@ def test_an_infinite_loss_is_no_difference_to_speak_of(capsys, tmp_path):
     _, output, _ = run(capsys, *calls, "--resamples", 100, "--json")
     (pair,) = json.loads(output)["comparisons"]
     assert (pair["difference"], pair["low"], pair["significant"]) == ("-Infinity", None, False)
+
+
+def test_of_calibrators_that_are_level_the_simplest_is_recommended(capsys, tmp_path):
+    """Logits that are too large by one factor: a temperature repairs all, a matrix can gain chance alone."""
+    from softkin.report import results
+
+    generator = torch.Generator().manual_seed(0)
+    z = 1.5 * torch.randn(4000, 4, generator=generator, dtype=torch.float64)
+    y = torch.multinomial(z.softmax(1), 1, generator=generator)[:, 0]
+    for name, rows in (("a.npz", slice(0, 2000)), ("b.npz", slice(2000, None))):
+        Predictions(2 * z[rows], y[rows]).save(tmp_path / name)
+    calls = ["compare", tmp_path / "a.npz", tmp_path / "b.npz", "--methods", "temperature,ets,structured-vector"]
+    _, output, _ = run(capsys, *calls, "--resamples", 200, "--json")
+    result = json.loads(output)
+    assert result["recommended"] == "temperature"
+    assert {result["winner"], *result["level"]} >= {"temperature"}
+    assert "uncalibrated" not in result["level"]
+    headline = results.of_calibrators(result)["headline"]
+    assert headline.startswith("Use temperature: NLL ")
+    assert headline in run(capsys, *calls, "--resamples", 200)[1]

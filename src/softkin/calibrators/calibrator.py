@@ -30,6 +30,10 @@ UNLISTED: "dict[str, type[Calibrator]]" = {}
 """Those that commands do not try by name, by the name of their class: what they need is not in files of predictions"""
 
 
+SEARCHED = ("lam_", "mu_", "strength_", "sweep_", "kinship_")
+"""What a fit keeps of its search for a penalty, and what it was given; the map has no use for it"""
+
+
 class Calibrator(Fitted[Tensor]):
     """A map from logits to calibrated probabilities, fitted on labelled samples that the network was not trained on.
 
@@ -83,6 +87,12 @@ class Calibrator(Fitted[Tensor]):
         if name is not None:
             cls.candidates, cls.quick, cls.searches = tuple(candidates), quick, tuple(searches)
         cls.register(name, title, aliases)
+
+    @property
+    def num_fitted(self) -> int:
+        """How many numbers the fit chose: 1 for a temperature, K² + K for a matrix and a bias."""
+        values = [getattr(self, name) for name in self.kept if name not in SEARCHED]
+        return sum(one.numel() if isinstance(one, Tensor) else isinstance(one, float) for one in values)
 
     @abstractmethod
     def fit_rows(self, rows: Tensor, labels: Tensor) -> Solution:

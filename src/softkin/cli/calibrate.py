@@ -462,7 +462,7 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 
 def _print(result: dict[str, Any]) -> None:
-    from softkin.metrics.catalogue import METRICS
+    from softkin.evaluation import calibrations
     from softkin.metrics.catalogue import shown as shown_metrics
 
     level = f"{100 * result['confidence']:g} %"
@@ -476,10 +476,12 @@ def _print(result: dict[str, Any]) -> None:
     for line in result["methods"]:
         if "failed" in line:
             say(f"{line['method']} failed: {shown(line['failed'])}")
-    metric = METRICS[result["metric"]]
-    best = f"{'Highest' if metric.larger_is_better else 'Lowest'} {metric.short}"
-    say(f"{best}: {result['winner']} (optimistic: it was chosen on the test samples themselves).")
-    for pair in result["comparisons"]:
+    say(f"{calibrations.headline(result)} (chosen on the test samples, so expect a little less).")
+    reason = calibrations.why(result)
+    if reason:
+        say(reason)
+    told = {result["methods"][1]["method"], result["recommended"], calibrations.UNCALIBRATED}
+    for pair in (pair for pair in result["comparisons"] if pair["b"] in told):
         if not isinstance(pair["difference"], float):
             who = f"{pair['a']} and {pair['b']} have" if pair["difference"] is None else f"{pair['b']} has"
             say(f"{who} an infinite {pair['metric']}: it gave a true class the probability 0.")

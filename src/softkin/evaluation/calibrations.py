@@ -1,8 +1,9 @@
 """Calibrators by name, applied to predictions; and a comparison of all of them."""
 
+import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +20,12 @@ from softkin.evaluation.results import Compared
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings, measure
 from softkin.predictions import Predictions
+
+UNCALIBRATED = "uncalibrated"
+SHOWN = 0.0005
+"""A smaller difference does not show in three digits: nobody should fit a larger calibrator for it"""
+
+NAMED = 4  # calibrators to list in a sentence
 
 
 def orders() -> list[str]:
@@ -119,8 +126,9 @@ def compare_methods(
 
     Returns:
         Plain data: ``methods``, best first, each with ``metrics``, ``seconds``, perhaps ``failed`` or ``warnings``;
-        "uncalibrated" is one of them. ``winner`` names the first; ``comparisons`` hold its paired differences to the
-        next and to no calibration.
+        "uncalibrated" is one of them. ``winner`` names the first, ``comparisons`` hold its paired differences to all
+        others. ``level`` names those that cannot be told from it, and ``recommended`` the simplest of these that is
+        better than no calibration.
     """
     settings = Settings(confidence=confidence, resamples=resamples, seed=seed)
     metric = order(metric)
@@ -138,8 +146,9 @@ def compare_methods(
                 "classes each would search its penalty for minutes; name them in --methods to include them."
             )
     candidates = [(type(calibrator).name, calibrator) for calibrator in map(method, methods)]
-    kept = {"uncalibrated": test.probabilities}
-    lines = [{"method": "uncalibrated", "code": None, **_line(test.probabilities, test, settings), "seconds": 0.0}]
+    kept = {UNCALIBRATED: test.probabilities}
+    sizes = {UNCALIBRATED: 0}
+    lines = [{"method": UNCALIBRATED, "code": None, **_line(test.probabilities, test, settings), "seconds": 0.0}]
     for name, candidate in track(candidates, "calibrating", total=len(candidates), show=progress):
         line: dict[str, Any] = {"method": name, "code": repr(candidate)}
         lines.append(line)
@@ -153,13 +162,22 @@ def compare_methods(
             continue
         line["seconds"] = time.perf_counter() - start
         line |= _line(p, test, settings)
-        kept[name] = p
+        kept[name], sizes[name] = p, candidate.num_fitted
         if said:
             line["warnings"] = sorted({str(warning.message) for warning in said})
     lines.sort(key=lambda line: _order(line, metric))
     names = [line["method"] for line in lines if line["method"] in kept]
     winner = names[0]
-    rivals = dict.fromkeys([*names[1:2], *(["uncalibrated"] if winner != "uncalibrated" else [])])
+    pairs = [_against(kept, winner, rival, test, metric, settings) for rival in names[1:]]
+    level = [pair["b"] for pair in pairs if _is_level(pair)]
+    better = [
+        name
+        for name in level
+        if name != UNCALIBRATED and _beats(_against(kept, name, UNCALIBRATED, test, metric, settings))
+    ]
+    recommended = winner
+    if UNCALIBRATED not in level and winner != UNCALIBRATED:
+        recommended = min([winner, *better], key=lambda name: sizes[name])
     return {
         "fitted_on": {"name": validation.name, "num_samples": len(validation), "digest": validation.digest},
         "measured_on": {"name": test.name, "num_samples": len(test), "digest": test.digest},
@@ -167,9 +185,50 @@ def compare_methods(
         "confidence": confidence,
         "methods": lines,
         "winner": winner,
-        "comparisons": [_against(kept, winner, rival, test, metric, settings) for rival in rivals],
+        "recommended": recommended,
+        "level": level,
+        "comparisons": pairs,
         "warnings": [notice for notice in notices if notice],
     }
+
+
+def headline(result: Mapping[str, Any]) -> str:
+    """What a comparison of calibrators says, in one line: which to use, or that none is seen to help."""
+    metric = catalogue.METRICS[result["metric"]]
+    values = {
+        line["method"]: from_number(line["metrics"][metric.key]["value"])
+        for line in result["methods"]
+        if "metrics" in line
+    }
+    if result["winner"] == UNCALIBRATED:
+        return "No calibrator improves it"
+    if UNCALIBRATED in result["level"]:
+        best = "highest" if metric.larger_is_better else "lowest"
+        return f"{result['winner']} has the {best} {metric.short}, but that may be sampling noise"
+    old, new = (values[name] for name in (UNCALIBRATED, result["recommended"]))
+    if metric.percent:
+        change = f"{100 * old:.1f} → {100 * new:.1f} %"
+    else:
+        change = " → ".join("∞" if math.isinf(value) else f"{value:.3f}" for value in (old, new))
+    return f"Use {result['recommended']}: {metric.short} {change}"
+
+
+def why(result: Mapping[str, Any]) -> str:
+    """Why the recommended calibrator is not the one with the best value, and which others do as well."""
+    metric, winner, chosen = catalogue.METRICS[result["metric"]], result["winner"], result["recommended"]
+    others = [name for name in result["level"] if name not in (chosen, UNCALIBRATED)]
+    if winner == chosen:
+        alike = f"{', '.join(others)} cannot be told from it." if others else ""
+        return alike if len(others) <= NAMED else f"{len(others)} others cannot be told from it."
+    pair = next(pair for pair in result["comparisons"] if pair["b"] == chosen)
+    gap = abs(from_number(pair["difference"]))
+    shown = f"{100 * gap:.2f} points" if metric.percent else f"{gap:.4f}"
+    small = "too little to show in three digits" if gap < SHOWN else "which may be sampling noise"
+    seconds = {line["method"]: line.get("seconds", 0.0) for line in result["methods"]}
+    slower = (
+        f" and takes {seconds[winner] - seconds[chosen]:.0f} s more" if seconds[winner] > seconds[chosen] + 1 else ""
+    )
+    return f"{winner} is better by {shown} only, {small}; it fits more numbers{slower}."
 
 
 def _line(p: torch.Tensor, test: Predictions, settings: Settings) -> dict[str, Any]:
@@ -182,6 +241,18 @@ def _order(line: dict[str, Any], metric: str) -> float:
     if "metrics" not in line:
         return float("inf")
     return catalogue.METRICS[metric].cost(from_number(line["metrics"][metric]["value"]))
+
+
+def _is_level(pair: Compared) -> bool:
+    """Whether the second cannot be told from the first, by the test or in the digits printed."""
+    difference = from_number(pair["difference"])
+    return math.isfinite(difference) and (not pair["significant"] or abs(difference) < SHOWN)
+
+
+def _beats(pair: Compared) -> bool:
+    """Whether the first is better than the second, which may be infinitely bad."""
+    larger, difference = catalogue.METRICS[pair["metric"]].larger_is_better, from_number(pair["difference"])
+    return (difference > 0) == bool(larger) and (pair["significant"] or math.isinf(difference))
 
 
 def _against(

@@ -4,12 +4,14 @@ Each takes the plain data that the command's ``--json`` prints, and has one form
 with intervals, and the table of all.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from softkin import __version__
 from softkin._io.files import from_number, number
+from softkin.evaluation import calibrations
 from softkin.metrics.catalogue import METRICS
 from softkin.metrics.catalogue import shown as shown_metrics
 from softkin.report import data
@@ -24,7 +26,6 @@ from softkin.report.data import (
     ResultsPage,
     WindowShown,
 )
-from softkin.report.overview import joined
 
 RULES = {
     "coverage": ("Covered", True, True),
@@ -46,33 +47,26 @@ def of_calibrators(result: Mapping[str, Any]) -> ResultsPage:
     metric = METRICS[result["metric"]]
     columns = [each for each in shown_metrics("compare") if any(each.key in line["metrics"] for line in lines)]
     rows = [_row(line["method"], line["metrics"], line["code"] or "as it is") for line in lines]
-    better = {pair["b"] for pair in result["comparisons"] if pair["significant"] and pair["a"] == result["winner"]}
+    alike = {result["winner"], *result["level"]}
     for row in rows:
-        row["mark"] = "best" if row["name"] == result["winner"] else "worse" if row["name"] in better else None
-    before = next((line for line in lines if line["method"] == UNCALIBRATED), None)
-    first = next(line for line in lines if line["method"] == result["winner"])
-    says = f"{result['winner']} has the {'highest' if metric.larger_is_better else 'lowest'} {metric.short}"
-    level = [row["name"] for row in rows if row["mark"] is None and row["name"] != UNCALIBRATED]
-    if result["winner"] == UNCALIBRATED:
-        headline = "No calibrator improves it"
-    elif UNCALIBRATED in better and before is not None:
-        old, new = (from_number(line["metrics"][metric.key]["value"]) for line in (before, first))
-        change = f"{100 * old:.1f} → {100 * new:.1f} %" if metric.percent else f"{old:.3f} → {new:.3f}"
-        headline = f"Use {result['winner']}: {metric.short} {change}"
-    else:
-        headline = says if UNCALIBRATED in better else f"{says}, but that may be sampling noise"
-    detail = f"Not told from it: {joined(level)}. " if 0 < len(level) <= NAMED else ""
-    if before is not None and first is not before:
+        name = row["name"]
+        row["mark"] = "best" if name == result["recommended"] else None if name in alike else "worse"
+    before = next((line for line in lines if line["method"] == calibrations.UNCALIBRATED), None)
+    first = next(line for line in lines if line["method"] == result["recommended"])
+    headline, detail = calibrations.headline(result), ""
+    if first is not before and before is not None:
         nll, ece = (
             [from_number(line["metrics"][key]["value"]) for line in (before, first)] for key in ("nll", "ece_hist")
         )
-        change_in_nll = (
-            "" if headline.startswith("Use ") and metric.key == "nll" else f"NLL {nll[0]:.3f} → {nll[1]:.3f}, "
-        )
-        detail += (
-            f"From uncalibrated to {result['winner']}: {change_in_nll}calibration error "
-            f"{100 * ece[0]:.1f} → {100 * ece[1]:.1f} %. It was chosen on the test samples, so expect a little less. "
-        )
+        says = [f"Calibration error {100 * ece[0]:.1f} → {100 * ece[1]:.1f} %"]
+        if not (headline.startswith("Use ") and metric.key == "nll"):
+            says.append("NLL " + " → ".join("∞" if math.isinf(value) else f"{value:.3f}" for value in nll))
+        reason = calibrations.why(result)
+        detail = f"{', '.join(says)}. {f'{reason[0].upper()}{reason[1:]} ' if reason else ''}"
+        detail += "Chosen on the test samples, so expect a little less. "
+    charted = [
+        key for key in dict.fromkeys((result["metric"], "ece_hist")) if any(key in line["metrics"] for line in lines)
+    ]
     return _page(
         result,
         name="Calibrators compared",
@@ -81,13 +75,19 @@ def of_calibrators(result: Mapping[str, Any]) -> ResultsPage:
         detail=detail + _fitted(result),
         columns=[column_data(each) for each in columns],
         rows=rows,
-        chart=[key for key in (result["metric"], "ece_hist") if any(key in line["metrics"] for line in lines)],
+        chart=charted,
+        lines={key: _as_it_is(before, key) for key in charted if before is not None and _is_finite(before, key)},
         failed=[(line["method"], line["failed"]) for line in result["methods"] if "failed" in line],
     )
 
 
-UNCALIBRATED = "uncalibrated"
-NAMED = 4  # calibrators to list in a sentence
+def _is_finite(line: Mapping[str, Any], key: str) -> bool:
+    return key in line["metrics"] and math.isfinite(from_number(line["metrics"][key]["value"]))
+
+
+def _as_it_is(before: Mapping[str, Any], key: str) -> ReferenceLine:
+    """A line at the value without a calibrator: what lies beyond does harm."""
+    return {"value": from_number(before["metrics"][key]["value"]), "title": "uncalibrated"}
 
 
 PROMISES = {"error": "abstaining: at most", "coverage": "sets: at least"}
