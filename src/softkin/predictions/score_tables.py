@@ -98,6 +98,7 @@ def _without_note(table: Table, reading: Reading) -> PredictionFile:
         table.name, found.kind, len(found.scores), table.num_rows, blocks, None if is_single else found.class_names,
         columns_named=found.class_names is not None, positive_class=found.positive_class,
         score_name=found.scores[0] if is_single else None, assumed=(*table.assumed, *assumed, *found.assumed),
+        table=table, score_columns=tuple(found.scores),
     )  # fmt: skip
 
 
@@ -134,18 +135,17 @@ def _of_truth(table: Table, truth: Truth, columns: Sequence[str], reading: Readi
     beside = Beside(None, ids, reading.text_part(textual, table.name)).among(columns, reading, table.name)
 
     def blocks(count: int) -> Iterator[Block]:
-        start = 0
         for rows in table.read(count, truth.scores, [*dict.fromkeys([*truth.truths, *beside.columns])]):
             scores = checks.as_tensor(rows.numbers(truth.scores), "scores")
             _, known, texts = beside.of(rows)
-            yield Block(scores, truth.read(rows, table.name, start), known, texts, **beside.about(rows))
-            start += len(scores)
+            yield Block(scores, truth.read(rows), known, texts, **beside.about(rows))
 
     left = _left_out(table, [column for column in columns if column not in truth.truths], truth.scores, beside)
     return PredictionFile(
         table.name, reading.kind or truth.kind_of_scores or kind_by_name(table.name, reading),
         len(truth.scores), table.num_rows, blocks, truth.names,
         assumed=(*table.assumed, f"{table.name}: {truth.why} (--label-column overrules).", *left),
+        table=table, score_columns=tuple(truth.scores),
     )  # fmt: skip
 
 
@@ -306,7 +306,7 @@ def _of_vectors(table: Table, lists: Sequence[str], beside: Beside, reading: Rea
     class_names = None if width == 1 else names or table.names_of(beside.labels)
     return PredictionFile(
         table.name, kind, width, table.num_rows, blocks, class_names, columns_named=names is not None,
-        score_name=part or None, assumed=table.assumed,
+        score_name=part or None, assumed=table.assumed, table=table, score_columns=(part,),
     )  # fmt: skip
 
 
