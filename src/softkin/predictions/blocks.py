@@ -21,7 +21,7 @@ from softkin.predictions import inference
 from softkin.predictions.container import Predictions
 from softkin.predictions.request import Reading
 
-NOTES = ("split_digest", "calibration")
+NOTES = ("split_digest", "calibrated_by", "calibration")
 SPREAD = ("mutual_information", "members")
 """The arrays that ``Predictions.save`` writes for an ensemble, of shapes (N,) and (N, M, K)."""
 BLOCK = 2**21  # scores in a block: 16 MB in float64
@@ -219,7 +219,8 @@ class LabelNumbers:
 
     def __init__(self, file: PredictionFile) -> None:
         self.place = {class_name: k for k, class_name in enumerate(file.class_names or ())}
-        self.whole = {int(known): k for known, k in self.place.items() if re.fullmatch(r"[0-9]+", known)}
+        whole = {int(known): k for known, k in self.place.items() if re.fullmatch(r"[0-9]+", known)}
+        self.whole = {} if all(number == k for number, k in whole.items()) else whole  # then places may count from 1
         self.by_number = bool(self.whole) and file.columns_named
         self.name, self.where = file.name, file.place
         alike: dict[str, list[int]] = {}

@@ -49,15 +49,36 @@ class Columns:
 
 def from_table(table: Table, reading: Reading) -> PredictionFile:
     """The predictions in a table, whose columns get their roles by their names, the options, and their first cells."""
-    if roles.CALIBRATION not in table.columns:
-        return _without_note(table, reading)
-    note = next((cell for cell in table.head([roles.CALIBRATION])[roles.CALIBRATION] if cell is not None), None)
-    rest = {column: kind for column, kind in table.columns.items() if column != roles.CALIBRATION}
-    found = _without_note(replace(table, columns=rest), reading)
-    return found if note is None else replace(found, notes={**found.notes, "calibration": str(note)})
+    notes = {}
+    if roles.CALIBRATION in table.columns:
+        said = next((cell for cell in table.head([roles.CALIBRATION])[roles.CALIBRATION] if cell is not None), None)
+        notes = {} if said is None else {"calibration": str(said)}
+        rest = {column: kind for column, kind in table.columns.items() if column != roles.CALIBRATION}
+        table = replace(table, columns=rest)
+    calibrated = _calibrated(table, reading)
+    if not calibrated:
+        return replace(_by_roles(table, reading), notes=notes)
+    notes["calibrated_by"] = "softkin"
+    if calibrated == [roles.CALIBRATED_PAIR]:
+        return replace(_by_roles(table, reading), notes=notes)
+    found = _by_roles(table, replace(reading, class_columns=calibrated))
+    names = [column.removeprefix(roles.CALIBRATED) for column in calibrated]
+    return replace(found, notes=notes, class_names=names)
 
 
-def _without_note(table: Table, reading: Reading) -> PredictionFile:
+def _calibrated(table: Table, reading: Reading) -> list[str]:
+    """The columns that ``softkin calibrate apply`` wrote, if the caller does not name others."""
+    stated = (reading.class_columns, reading.positive_class, reading.score, reading.outcome)
+    if any(option is not None for option in stated):
+        return []
+    if roles.CALIBRATED_PAIR in table.columns:
+        return [roles.CALIBRATED_PAIR]
+    numbers = [column for column in table.of_kind("number") if column not in reading.ignore_columns]
+    found = [column for column in numbers if column.startswith(roles.CALIBRATED)]
+    return found if len(found) > 1 and sums_to_one(_matrix(table.head(found), found)) else []
+
+
+def _by_roles(table: Table, reading: Reading) -> PredictionFile:
     columns = [column for column in table.columns if column not in reading.ignore_columns]
     if harness.holds_samples(columns):
         return harness.from_table(table, reading)
