@@ -195,7 +195,7 @@ COMMANDS = [
 1 | evaluate no.npz | no.npz could not be read as .npz: it is another format, or it was cut off
 1 | evaluate odd.npz | odd.npz: `logits` was cut off: 0 of 240,000,000,000,000 bytes are there
 1 | evaluate lonely_logits.npy | lonely_logits.npy needs its labels
-1 | evaluate table.csv | table.csv, row 1: the label must be a number or one of the classes cat, dog …
+1 | evaluate table.csv | table.csv, line 3: the label must be a number or one of the classes cat, dog …
 1 | evaluate words.csv | words.csv could not be read as predictions
 1 | evaluate ragged.csv | ragged.csv could not be read as predictions
 1 | evaluate empty.csv | empty.csv must hold a table, it is empty

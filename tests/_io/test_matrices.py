@@ -66,7 +66,7 @@ def test_csv(tmp_path):
     for text, words in (
         ("0,1,2\n1,0,3\n2,3,0\n", "must begin with a header of class names, but its first line holds numbers"),
         ("labels,ant,bee\nant,0,1\nbee,1,0\n", "holds labels, not distances"),
-        ("ant,bee\n1,2\n2\n", "row 3 must hold 2 numbers, one for each class, got 1"),
+        ("ant,bee\n1,2\n2\n", "line 3 must hold 2 numbers, one for each class, got 1"),
         ("ant,bee\n1,x\n2,0\n", "must hold numbers below its header: could not convert string to float: 'x'"),
         (",ant,bee\nant,1,2\ncat,2,0\n", "must name its rows and columns alike"),
         ("ant,bee\n", "a header of class names and a row for each class, got 1 lines"),

@@ -441,7 +441,7 @@ REFUSED = [
      "status": called("alive", "dead"), "risk": P}), {}, "labels in smoker or status; .* --label-column"),
     ("logarithms of one score", "a.csv", text({"y_true": YES, "logprob": np.log(P).tolist()}), {}, "no number is above 0.*--logits"),
     ("truth that breaks off", "a.csv", text(bits("true_{}") | scores(name="p_{}")) + "1,0,0,0.1,0.2,0.7\n" * 90 + "1,1,0,0.1,0.2,0.7\n", {},
-     r"row 114: true_cat, true_dog, true_owl must hold one 1 and else zeros"),
+     r"line 116: true_cat, true_dog, true_owl must hold one 1 and else zeros"),
     ("several labels per sample", "a.csv", text({f"true_{name}": [j % k for j in range(N)] for name, k in zip(NAMES, (2, 2, 2), strict=True)} | scores(name="p_{}")), {},
      "several per sample.*--multi-label"),
     ("labels of two readers", "a.csv", text({"reader 1": CALLED, "reader 2": CALLED[::-1]} | scores(name="p_{}")), {},
@@ -452,7 +452,7 @@ REFUSED = [
     ("a pickle", "a.pkl", b"\x80\x04K\x01.", {}, "pickle, which is never read.* numpy.savez"),
     ("a model instead of its output", "a.pt", written(lambda f: torch.save(torch.nn.Linear(2, 2).state_dict(), f)), {}, "weights of a network"),
     ("a missing score", "a.csv", text(PLAIN).replace(PLAIN["cat"][5], "", 1), {}, "`cat`.*empty"),
-    ("an unknown label", "a.csv", text(scores() | {"label": ["cow", *CALLED[1:]]}), {}, "row 0: the label must be .*, got 'cow'"),
+    ("an unknown label", "a.csv", text(scores() | {"label": ["cow", *CALLED[1:]]}), {}, "line 2: the label must be .*, got 'cow'"),
 ]  # fmt: skip
 
 

@@ -43,20 +43,20 @@ def test_rounded_rows_are_divided_by_their_sums_and_others_refused(tmp_path, cap
     rows = [[k % 20, *(f"{value:.3f}" for value in p)] for k, p in enumerate(many.tolist())]
     path = csv_file(tmp_path / "probs.csv", ["label", *(f"c{k}" for k in range(20))], rows)
     with pytest.warns(
-        Assumption, match=r"rows that were rounded are divided by their sums, such as row \d+, which sums"
+        Assumption, match=r"rows that were rounded are divided by their sums, such as line \d+, which sums"
     ):
         loaded = predictions.load(path)
     off = (loaded.probabilities.sum(1) - 1).abs()
     assert off.max() <= 1e-3
     assert torch.allclose(loaded.probabilities, many, atol=2e-3)
     far = csv_file(tmp_path / "probs3.csv", ["label", "a", "b"], [[0, 0.123456, 0.5]])
-    with pytest.raises(SoftkinError, match="rows that sum to 1, but row 0 sums to 0.623456; .* --renormalise divides"):
+    with pytest.raises(SoftkinError, match="rows that sum to 1, but line 2 sums to 0.623456; .* --renormalise divides"):
         predictions.load(far)
     loaded = predictions.load(path, renormalise=True)
     assert torch.allclose(loaded.probabilities.sum(1), torch.ones(200, dtype=torch.float64), atol=1e-12)
     assert torch.allclose(loaded.probabilities, many, atol=2e-3)
     zeros = csv_file(tmp_path / "probs2.csv", ["label", "a", "b"], [[0, 0, 0]])
-    with pytest.raises(SoftkinError, match="row 0: to be renormalised a row must hold numbers of at least 0"):
+    with pytest.raises(SoftkinError, match="line 2: to be renormalised a row must hold numbers of at least 0"):
         predictions.load(zeros, renormalise=True)
     code, printed, _ = run(capsys, "evaluate", path, "--renormalise", "--json", "--resamples", 100)
     assert code == 0
@@ -140,10 +140,10 @@ def test_a_json_array_of_rows(tmp_path):
     with pytest.raises(SoftkinError, match="logits.json is said to hold probs .* but its name says logits"):
         predictions.load(tmp_path / "logits.json", kind="probs")
     for content, words in (
-        ([[0.1, 0.9], [0.1]], "entry 1 must be a list of 2 numbers, as the first is"),
+        ([[0.1, 0.9], [0.1]], r"row 1 \(counted from 0\) must be a list of 2 numbers, as the first is"),
         ([[0.1, 0.9], [0.1, "a"]], "must hold numbers only"),
-        ([[0.1, 0.9], {"probs": [0.1, 0.9]}], "entry 1 must be a list of 2 numbers"),
-        ([[]], "entry 0 must hold at least one number"),
+        ([[0.1, 0.9], {"probs": [0.1, 0.9]}], r"row 1 \(counted from 0\) must be a list of 2 numbers"),
+        ([[]], r"row 0 \(counted from 0\) must hold at least one number"),
     ):
         (tmp_path / "a.json").write_text(json.dumps(content))
         with pytest.raises(SoftkinError, match=words):
@@ -182,7 +182,7 @@ def test_named_labels_beside_an_array(tmp_path, capsys):
     ):
         assert predictions.load(tmp_path / "logits.npy").known_labels.tolist() == LABELS
     np.save(tmp_path / "labels.npy", np.array(["cat", *(["dog"] * 39)]))
-    with pytest.raises(SoftkinError, match="row 0: the label must be a number, got 'cat'; .* --class-names"):
+    with pytest.raises(SoftkinError, match="row 0 .*: the label must be a number, got 'cat'; .* --class-names"):
         predictions.load(tmp_path / "logits.npy", kind="logits")
     np.save(tmp_path / "labels.npy", np.array([NAMES[k] for k in LABELS]))
     arguments = (
@@ -277,7 +277,7 @@ def test_calibrated_probabilities_as_a_csv(tmp_path, capsys):
     )
     assert code == 0, said
     text = (tmp_path / "b.csv").read_text()
-    assert text.splitlines()[0] == "sample_ids,labels,calibration_note,probs_=cat,probs_dog,probs_owl"
+    assert text.splitlines()[0] == "sample_ids,labels,calibrated_=cat,calibrated_dog,calibrated_owl"
     assert "\ns0,'=cat," in text  # no formula for a spreadsheet
     loaded = predictions.load(tmp_path / "b.csv")
     assert torch.equal(loaded.probabilities, torch.as_tensor(calibrator.predict_proba(LOGITS.float().double())))

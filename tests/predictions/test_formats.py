@@ -184,7 +184,9 @@ def test_labels_that_are_numbers_mean_the_columns_of_that_name(tmp_path, suffix)
             loaded = prediction_files.read(path)
             assert [loaded.class_names[k] for k in loaded.known_labels] == [str(k + 8) for k in LABELS]
         else:  # places among names that are other numbers
-            with pytest.raises(SoftkinError, match=r"row 0: the label must be one of the classes 10, 8, 9 …, got '0'"):
+            with pytest.raises(
+                SoftkinError, match=r"(row 0 .*|line [12]): the label must be one of the classes 10, 8, 9 …, got '0'"
+            ):
                 prediction_files.read(path)
 
 
@@ -292,11 +294,11 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.csv", "probs_a,probs_a,labels\n1,0,0\n", "must name each column once, but `probs_a` appears twice"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,x,0\n", "could not be read as predictions, or it is damaged: .*invalid value 'x'"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,,0\n", "`probs_b` must hold a number in every row, but 1 of 2 are empty; leave this row out"),
-        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0,\n", "row 1: the label is empty; leave rows without a label out"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0,\n", "line 3: the label is empty; leave rows without a label out"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0\n", "could not be read as predictions, .*Expected 3 columns, got 2"),
-        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,c\n", "row 1: the label must be a number or one of the classes a, b …, got 'c'"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,c\n", "line 3: the label must be a number or one of the classes a, b …, got 'c'"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,2\n", "must be below the number of classes, 2, got 2; do the labels start at 1"),
-        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n3,-1,0\n", "must not be negative, got -1 at row 1, column 1; if these are logits"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n3,-1,0\n", "must not be negative, got -1 at line 3, column 1; if these are logits"),
         ("a.csv", "probs_a,logits_a,probs_b,logits_b,labels\n0.2,9,0.8,1,0\n", "holds columns of logits and of probs; type --logits or --probs"),
         ("a.csv", "score,labels\n1,a\n", "say with --positive-class which class"),
         ("a.csv", "", "must hold a table, it is empty"),

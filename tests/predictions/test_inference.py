@@ -168,7 +168,7 @@ def test_not_every_number_beside_labels_0_and_1_is_a_score_of_class_1(tmp_path, 
 
 def test_classes_that_differ_by_a_mark_are_not_confused(tmp_path):
     path = written(tmp_path / "probs.csv", ["C++", "Java", "label"], [[0.25] * 2, [0.75] * 2, ["Java", "C"]])
-    with pytest.raises(SoftkinError, match="row 1: the label must be a number or one of the classes C.., Java"):
+    with pytest.raises(SoftkinError, match="line 3: the label must be a number or one of the classes C.., Java"):
         predictions.load(path)
 
 

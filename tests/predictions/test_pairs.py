@@ -80,8 +80,8 @@ def test_the_score_of_a_class_is_no_confidence(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"confidence": [0.9, ""], "correct": [1, 0]}, "row 2: `confidence` must hold a confidence in each row"),
-        ({"confidence": [0.9, -0.1], "correct": [1, 0]}, "row 2: `confidence` must be from 0 to 1, got -0.1"),
+        ({"confidence": [0.9, ""], "correct": [1, 0]}, "line 3: `confidence` must hold a confidence in each row"),
+        ({"confidence": [0.9, -0.1], "correct": [1, 0]}, "line 3: `confidence` must be from 0 to 1, got -0.1"),
         ({"confidence": [90, 101], "correct": [1, 0]}, "must be from 0 to 1"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_bad_outcome_far_down_is_found(tmp_path):
     path.write_text(table({"confidence": [0.5] * 2000, "correct": [1] * 1999 + [7]}))
     with (
         pytest.warns(predictions.Assumption),
-        pytest.raises(SoftkinError, match="row 2000: `correct` must say whether"),
+        pytest.raises(SoftkinError, match="line 2001: `correct` must say whether"),
     ):
         predictions.load(path)
 

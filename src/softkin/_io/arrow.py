@@ -7,7 +7,7 @@ what footers use.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin._io import files
 from softkin._io.numpy_files import size_of
-from softkin._io.tables import ColumnKind, Table, named_once
+from softkin._io.tables import ColumnKind, Table, cell_text, counted, named_once
 
 
 class ArrowRows:
-    """Consecutive rows of a table in a pyarrow ``RecordBatch``; ``name`` is the file's, for messages."""
+    """Consecutive rows of a table in a pyarrow ``RecordBatch``, from the row ``start`` on; ``name`` is the file's."""
 
-    def __init__(self, batch: Any, name: str) -> None:
-        self.batch, self.name = batch, name
+    def __init__(self, batch: Any, name: str, start: int = 0, place: Callable[[int], str] = counted) -> None:
+        self.batch, self.name, self.start, self.place = batch, name, start, place
         self._texts: dict[str, tuple[list[Any], int]] = {}
 
     def __len__(self) -> int:
@@ -80,8 +80,12 @@ class ArrowRows:
         return self.texts(column)
 
     def where(self, row: int) -> str:
-        """The position of a row, for messages; the first of the block has number 0."""
-        return f"{self.name}, row {row} of a block"
+        """The file and the place of a row of this block, for messages."""
+        return f"{self.name}, {self.place(self.start + row)}"
+
+    def written(self, column: str) -> list[str]:
+        """The cells of a column as the text of a CSV file."""
+        return [cell_text(cell) for cell in self.cells(column)]
 
     def unpacked(self, column: str) -> int:
         """The bytes that the cells of a column would take if equal texts were not shared."""
@@ -116,8 +120,10 @@ def table_of(frame: Any, name: str = "the data frame") -> Table:
         raise SoftkinError(f"{name} must hold at least one row, it holds none.")
 
     def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
+        start = 0
         for batch in held.select([*numbers, *beside]).to_batches(max_chunksize=rows):
-            yield ArrowRows(batch, name)
+            yield ArrowRows(batch, name, start)
+            start += batch.num_rows
 
     return Table(name, {column.name: kind_of(column.type) for column in held.schema}, read, held.num_rows)
 
@@ -176,14 +182,15 @@ def open_arrow(file: IO[bytes], name: str) -> Table:
     named_once(schema.names, name)
 
     def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
-        total = 0
+        total, above = 0, 0
         for batch in batches():
             batch.validate(full=True)  # a damaged offset would read outside the file
             total += batch.nbytes
             files.unpacked_within(size, total, name)
             chosen = batch.select([*numbers, *beside])
             for start in range(0, chosen.num_rows, rows):
-                yield ArrowRows(chosen.slice(start, rows), name)
+                yield ArrowRows(chosen.slice(start, rows), name, above + start)
+            above += chosen.num_rows
 
     return Table(name, {column.name: kind_of(column.type) for column in schema}, read, size=size)
 
@@ -287,8 +294,10 @@ def open_parquet(file: IO[bytes], name: str) -> Table:
             files.unpacked_within(size, max(num_rows, values[column]) * 8, f"{name}: `{column}`")
         if any(kinds[column] == "other" for column in columns):
             rows = max(1, min(rows, BATCH, BATCH_BYTES // max([1, *_group_sizes(opened)])))
+        start = 0
         for batch in _batches(opened, rows, columns, name):
-            part = ArrowRows(batch, name)
+            part = ArrowRows(batch, name, start)
+            start += len(part)
             for column in totals:
                 totals[column] += part.unpacked(column)
                 files.unpacked_within(size, totals[column], f"{name}: `{column}`")

@@ -136,7 +136,8 @@ def _read_csv(path: Path, kind: str) -> ClassMatrix:
     """
     from softkin._io import tables
 
-    lines = [line for _, line in tables.read_cells(path, "CSV")]
+    numbered = tables.read_cells(path, "CSV")
+    lines = [line for _, line in numbered]
     if len(lines) < 3:
         raise SoftkinError(
             f"{path} must hold a header of class names and a row for each class, got {len(lines)} lines."
@@ -150,10 +151,10 @@ def _read_csv(path: Path, kind: str) -> ClassMatrix:
         if [line[0] for line in body] != header:
             raise SoftkinError(f"{path} must name its rows and columns alike and in one order, but they differ.")
         body = [line[1:] for line in body]
-    for number, line in enumerate(body, start=2):
+    for (number, _), line in zip(numbered[1:], body, strict=True):
         if len(line) != len(header):
             raise SoftkinError(
-                f"{path}, row {number} must hold {len(header)} numbers, one for each class, got {len(line)}."
+                f"{path}, line {number} must hold {len(header)} numbers, one for each class, got {len(line)}."
             )
     try:
         values = torch.tensor([[float(cell) for cell in line] for line in body], dtype=torch.float64)

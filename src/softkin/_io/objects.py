@@ -4,6 +4,8 @@ The objects are parsed by Python, because the recursive parsers of C libraries c
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import IO, Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._io import files, roles
-from softkin._io.tables import HEAD, LINE, ColumnKind, Table
+from softkin._io.tables import HEAD, LINE, ColumnKind, Table, cell_text, counted
 
 COLUMNS = 1000  # more are not looked for beyond the first object
 CHUNK = 2**26  # bytes of objects that are held at a time
@@ -69,13 +71,24 @@ class ObjectRows:
         return [content.get(column) for _, content, _ in self.objects]
 
     def where(self, row: int) -> str:
-        """The position of an object, for messages."""
+        """The file and the place of an object, for messages."""
         return self.objects[row][0]
+
+    def written(self, column: str) -> list[str]:
+        """The cells of a column as the text of a CSV file."""
+        return [cell_text(cell) for cell in self.cells(column)]
 
 
 def open_jsonl(file: IO[bytes], name: str) -> Table:
     """A file with one JSON object per line."""
-    return _of_objects(lambda: _lines(file, name), name, "line")
+
+    def line_of(row: int) -> int:
+        before = file.tell()
+        number, _ = next(islice(_numbered(file), row, None))
+        file.seek(before)
+        return number
+
+    return replace(_of_objects(lambda: _lines(file, name), name, "line"), line_of=line_of)
 
 
 def open_json(file: IO[bytes], name: str) -> Table:
@@ -95,8 +108,8 @@ def open_json(file: IO[bytes], name: str) -> Table:
     def objects() -> Iterator[Positioned]:
         for place, row in enumerate(content):
             if not isinstance(row, dict):
-                raise SoftkinError(f"{name}, entry {place} must be a JSON object, got {type(row).__name__}.")
-            yield f"{name}, entry {place}", _by_name(row), 0
+                raise SoftkinError(f"{name}, {counted(place)} must be a JSON object, got {type(row).__name__}.")
+            yield f"{name}, {counted(place)}", _by_name(row), 0
 
     return _of_objects(objects, name, "entry", class_names, len(content))
 
@@ -146,19 +159,16 @@ def _unnamed(content: list[Any], name: str) -> list[dict[str, Any]]:
     rows = [entry if isinstance(entry, list) else [entry] for entry in content]
     width = len(rows[0])
     if width == 0:
-        raise SoftkinError(f"{name}, entry 0 must hold at least one number.")
+        raise SoftkinError(f"{name}, {counted(0)} must hold at least one number.")
     for place, (entry, row) in enumerate(zip(content, rows, strict=True)):
         if isinstance(entry, list) != isinstance(content[0], list) or len(row) != width:
-            raise SoftkinError(f"{name}, entry {place} must be a list of {width} numbers, as the first is.")
+            raise SoftkinError(f"{name}, {counted(place)} must be a list of {width} numbers, as the first is.")
     return [{"": row} for row in rows]
 
 
 def _lines(file: IO[bytes], name: str) -> Iterator[Positioned]:
     """The object on each non-empty line."""
-    file.seek(0)
-    for number, line in enumerate(iter(lambda: file.readline(LINE), b""), start=1):
-        if not line.strip():
-            continue
+    for number, line in _numbered(file):
         where = f"{name}, line {number}"
         if len(line) == LINE:
             raise SoftkinError(f"{where} must be shorter than {LINE:,} bytes.")
@@ -166,6 +176,14 @@ def _lines(file: IO[bytes], name: str) -> Iterator[Positioned]:
         if not isinstance(content, dict):
             raise SoftkinError(f"{where} must be a JSON object, got {type(content).__name__}.")
         yield where, _by_name(content), len(line)
+
+
+def _numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """(number, content) of each non-empty line."""
+    file.seek(0)
+    for number, line in enumerate(iter(lambda: file.readline(LINE), b""), start=1):
+        if line.strip():
+            yield number, line
 
 
 def _by_name(row: dict[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,10 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "parent": ("parent",),
     "child": ("child",),
     "superclass": ("superclass", "super_class", "coarse_label", "superclasses", "group"),
-    "confidence": ("confidence", "confidences", "conf", "certainty", "answer_confidence", "model_confidence"),
+    "confidence": (
+        "calibrated_confidence", "confidence", "confidences", "conf", "certainty", "answer_confidence",
+        "model_confidence",
+    ),
     "votes": ("votes", "counts", "soft_labels", "vote_counts", "annotations", "label_distribution"),
     "answers": ("top_logprobs", "logprobs", "log_probs", "log_probabilities"),
 }  # fmt: skip
@@ -69,6 +72,7 @@ WEAK_WORDS: dict[str, ScoreKind | None] = {
     "scores": None, "output": None, "conf": None, "confidence": None,
     "pred": None, "preds": None, "prediction": None, "class": None, "z": None,
     "logprob": "logits", "logprobs": "logits", "log_prob": "logits", "log_probs": "logits", "logp": "logits",
+    "calibrated": "probs",
 }  # fmt: skip
 """Words of class columns that several columns must share to count"""
 TRUE_WORDS = frozenset(("actual", "confirmed", "final", "gold", "label", "observed", "real", "reference", "target",
@@ -79,7 +83,9 @@ GUESS_WORDS = frozenset(("assigned", "decision", "guess", "guessed", "pred", "pr
 CLASS_NAMES = ("class_names", "classes", "label_names", "target_names", "categories", "names")
 """What the names of all classes are called where a file holds them apart from the scores"""
 CALIBRATION = "calibration_note"
-"""The column in which a calibrated table says how it was calibrated, in every row"""
+"""The column in which a calibrated table says that rows are among those of the fit"""
+CALIBRATED, CALIBRATED_PAIR = "calibrated_", "calibrated_confidence"
+"""The beginning of the names of calibrated columns, and the name of that of pairs"""
 
 _STRONG = "|".join(word for words in KINDS.values() for word in words)
 _ANY = f"(?:y_(?:pred_)?)?(?:{_STRONG}|{'|'.join(WEAK_WORDS)})"
@@ -180,13 +186,23 @@ def class_of(column: str) -> tuple[str, str] | None:
         (('probs', 'cat'), ('logits', '3'), ('p', '0'), None)
         >>> class_of("cat_prob")
         (' prob', 'cat')
+        >>> class_of("P(cat)"), class_of("prob_jay (blue)")
+        (('p', 'cat'), ('prob', 'jay (blue)'))
     """
     if role_of(column) is not None:
         return None
     before, after = _PREFIXED.fullmatch(column), _SUFFIXED.fullmatch(column)
     if before is not None and not (after is not None and before[1].lower() == "class"):  # class_0_score is of class_0
-        return before[1].lower(), before[2] or before[3]
+        return before[1].lower(), _closed(before[2] or before[3], column)
     return None if after is None else (f" {after[2].lower()}", after[1])
+
+
+def _closed(name: str, column: str) -> str:
+    """The name of a class with the bracket at the column's end, if that belongs to it: ``prob_jay (blue)``."""
+    for opening, closing in ("()", "[]"):
+        if column.endswith(closing) and name.count(opening) > name.count(closing):
+            return name + closing
+    return name
 
 
 def is_weak(word: str) -> bool:

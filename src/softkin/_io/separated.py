@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin._io import escape, roles
 from softkin._io.arrow import ArrowRows
+from softkin._io.numpy_files import size_of
 from softkin._io.tables import EMPTY, HEAD, LINE, SPOOLED, ColumnKind, Table, delimiter_of, encoding_of, named_once
 
 BLOCK = 2**22  # bytes parsed at a time
@@ -42,6 +43,10 @@ class _Separated(ArrowRows):
     def cells(self, column: str) -> list[Any]:
         """The cells of a column; an empty text is None."""
         return [None if cell == "" else cell for cell in super().cells(column)]
+
+    def written(self, column: str) -> list[str]:
+        """The cells of a column as they stand in the file."""
+        return ["" if cell is None else cell for cell in self.batch.column(column).to_pylist()]
 
     def vectors(self, column: str, names: Sequence[str] | None, width: int) -> NDArray[Any]:
         """(n, width) numbers of a column of printed lists, or of numbers by name."""
@@ -79,6 +84,7 @@ class Opening:
 
 
 def _opened(file: IO[bytes], name: str, usual: str) -> Table:
+    size = size_of(file)
     found = _sampled(file, usual)
     header, sample, encoding = found.header, found.sample, found.encoding
     if not header:
@@ -119,12 +125,21 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
             pa_csv.ParseOptions(delimiter=found.delimiter, newlines_in_values=has_texts),
             pa_csv.ConvertOptions(column_types=types, include_columns=list(types), decimal_point=point),
         )
+        above = 0
         for batch in reader:
             for column in loose:
-                place = batch.schema.get_field_index(column)
-                batch = batch.set_column(place, column, _unmarked(batch.column(place), point))
+                where = batch.schema.get_field_index(column)
+                batch = batch.set_column(where, column, _unmarked(batch.column(where), point))
             for start in range(0, batch.num_rows, rows):
-                yield _Separated(batch.slice(start, rows), name)
+                yield _Separated(batch.slice(start, rows), name, above + start, place)
+            above += batch.num_rows
+
+    def line_of(row: int) -> int:
+        # Arrow may be reading a large file just now; if that has cells of several lines, its line is counted too low.
+        return _line_of(file, found, row) if size <= SPOOLED else found.skipped + row + 1
+
+    def place(row: int) -> str:
+        return f"line {line_of(row)}"
 
     def sampled(wanted: Sequence[str]) -> dict[str, list[Any]]:
         return {column: [_cell(cell, columns[column], point, name) for cell in below[column]] for column in wanted}
@@ -134,7 +149,34 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
         assumed.append(f"{name} has no header; its columns are called by their places, {header[0]} to {header[-1]}.")
     if encoding == "cp1252":
         assumed.append(f"{name} is not UTF-8 and is read as Windows-1252.")
-    return Table(name, columns, read, sample=sampled, has_header=found.has_header, assumed=tuple(assumed))
+    return Table(
+        name, columns, read, sample=sampled, has_header=found.has_header, assumed=tuple(assumed), line_of=line_of,
+        delimiter=found.delimiter, point=point,
+    )  # fmt: skip
+
+
+def _line_of(file: IO[bytes], opening: "Opening", row: int) -> int:
+    """The line on which a row begins, counted from 1; empty lines are no rows, and a cell may have several lines."""
+    before = file.tell()
+    file.seek(0)
+    text = io.TextIOWrapper(file, encoding=opening.encoding, newline="", errors="replace")
+    try:
+        for _ in range(opening.skipped):
+            text.readline(LINE)
+        lines = csv.reader(iter(lambda: text.readline(LINE), ""), delimiter=opening.delimiter)
+        begin = 0
+        for cells in lines:
+            if cells:
+                if row == 0:
+                    break
+                row -= 1
+            begin = lines.line_num
+        return opening.skipped + begin + 1
+    except csv.Error:  # a very long cell
+        return opening.skipped + row + 1
+    finally:
+        text.detach()
+        file.seek(before)
 
 
 def printed(cell: str, what: str) -> list[float] | dict[str, float] | None:

@@ -9,6 +9,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import re
 import sys
 import tempfile
@@ -58,7 +59,10 @@ class Rows(Protocol):
         """(n,) cells as plain Python; an empty one is None."""
 
     def where(self, row: int) -> str:
-        """The position of a row of this block, for messages."""
+        """The file and the place of a row of this block, for messages."""
+
+    def written(self, column: str) -> list[str]:
+        """(n,) cells as the text of a CSV file; an empty one is empty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +88,16 @@ class Table:
     """Whether the file names its columns; if not, they are called "column 1" and so on"""
     assumed: tuple[str, ...] = ()
     """What was inferred about the file itself, a sentence each"""
+    line_of: Callable[[int], int] | None = None
+    """A function from a row, counted from 0, to the line of the file that an editor shows; None for other formats"""
+    delimiter: str = ","
+    """What separates cells, where the file is text"""
+    point: str = "."
+    """The decimal mark"""
+
+    def place(self, row: int) -> str:
+        """The place of a row, counted from 0, for messages: the line that an editor shows, if the format has lines."""
+        return counted(row) if self.line_of is None else f"line {self.line_of(row)}"
 
     def of_kind(self, *kinds: ColumnKind) -> list[str]:
         """The columns of these kinds, in order."""
@@ -112,6 +126,23 @@ class Table:
         """Refuse a packed file that claims far more numbers per row than its size can hold."""
         if self.num_rows is not None and self.size is not None:
             files.unpacked_within(self.size, self.num_rows * numbers * 8, self.name)
+
+
+def counted(row: int) -> str:
+    """The place of a row in what has no lines, for messages."""
+    return f"row {row} (counted from 0)"
+
+
+def cell_text(cell: Any) -> str:
+    """A cell of any format as the text of a CSV file; lists and objects as JSON.
+
+    Example:
+        >>> cell_text(None), cell_text(0.5), cell_text([1, 2]), cell_text("=1+1")
+        ('', '0.5', '[1, 2]', "'=1+1")
+    """
+    if cell is None or isinstance(cell, str):
+        return escape.csv_cell(cell or "")
+    return json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, list | dict) else str(cell)
 
 
 # Formats

@@ -25,7 +25,12 @@ def open_xlsx(file: IO[bytes], name: str) -> Table:
         files.within("bytes", 8 * sum(part.file_size for part in archive.infolist()), name)
         sheet, others = _first_sheet(archive, name)
         texts = _texts(archive)
-        rows = [row for row in _rows(archive, sheet, texts, name) if any(cell not in (None, "") for cell in row)]
+        numbered = [
+            (number, row)
+            for number, row in _rows(archive, sheet, texts, name)
+            if any(cell not in (None, "") for cell in row)
+        ]
+    rows = [row for _, row in numbered]
     if len(rows) < 2:
         raise SoftkinError(f"{name} must hold a header and at least one row on its first sheet, it holds {len(rows)}.")
     header = ["" if cell is None else str(cell).strip() for cell in rows[0]]
@@ -34,8 +39,8 @@ def open_xlsx(file: IO[bytes], name: str) -> Table:
     named_once(header, name)
     width = len(header)
     objects = [
-        (f"{name}, row {place}", dict(zip(header, [*row, *[None] * (width - len(row))], strict=False)), 0)
-        for place, row in enumerate(rows[1:], start=2)
+        (f"{name}, line {number}", dict(zip(header, [*row, *[None] * (width - len(row))], strict=False)), 0)
+        for number, row in numbered[1:]
     ]
     columns = {column: _kind(column, [content[column] for _, content, _ in objects[:HEAD]]) for column in header}
 
@@ -51,7 +56,8 @@ def open_xlsx(file: IO[bytes], name: str) -> Table:
         return {column: [content[column] for _, content, _ in objects[:HEAD]] for column in wanted}
 
     assumed = (f"{name}: the first of its {others + 1} sheets is read, {sheet[1]!r}.",) if others else ()
-    return Table(name, columns, read, len(objects), size, sample=sample, assumed=assumed)
+    lines = [number for number, _ in numbered[1:]]
+    return Table(name, columns, read, len(objects), size, sample=sample, assumed=assumed, line_of=lines.__getitem__)
 
 
 def _first_sheet(archive: zipfile.ZipFile, name: str) -> tuple[tuple[str, str], int]:
@@ -86,9 +92,14 @@ def _joined(element: ElementTree.Element) -> str:
     return "".join(part.text or "" for part in element.iter(f"{MAIN}t"))
 
 
-def _rows(archive: zipfile.ZipFile, sheet: tuple[str, str], texts: Sequence[str], name: str) -> Iterator[list[Any]]:
-    """The cells of each row; a cell that the sheet leaves out is None."""
+def _rows(
+    archive: zipfile.ZipFile, sheet: tuple[str, str], texts: Sequence[str], name: str
+) -> Iterator[tuple[int, list[Any]]]:
+    """(number on the sheet, cells) of each row; a cell that the sheet leaves out is None."""
+    number = 0
     for row in _parsed(archive, sheet[0]).iter(f"{MAIN}row"):
+        stated = row.get("r", "")
+        number = int(stated) if stated.isdecimal() and len(stated) < 8 else number + 1
         cells: list[Any] = []
         for cell in row.iter(f"{MAIN}c"):
             place = _column(cell.get("r") or "", len(cells))
@@ -96,7 +107,7 @@ def _rows(archive: zipfile.ZipFile, sheet: tuple[str, str], texts: Sequence[str]
                 raise SoftkinError(f"{name} is damaged: its cell {cell.get('r')} is out of order.")
             cells += [None] * (place - len(cells))
             cells.append(_value(cell, texts, name))
-        yield cells
+        yield number, cells
 
 
 def _column(reference: str, following: int) -> int:

@@ -12,7 +12,7 @@ from softkin._io.files import Assumption
 from softkin.cli import choices, listing
 from softkin.cli.arguments import MOST_SEED, check_shares, percentage, within
 from softkin.cli.choices import choose
-from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled, reading_options
+from softkin.cli.inputs import add_actions, add_common_options, add_file, opened, read_labelled, reading_options
 from softkin.cli.printing import (
     add_report,
     check_report,
@@ -121,7 +121,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="file for the calibrated probabilities: .npz, .safetensors or .csv",
+        help="file for the calibrated probabilities: .npz, .safetensors or .csv, which keeps all columns of a table",
     )
 
     compare = action("compare", "fit all calibrators on one file and measure them on another")
@@ -357,12 +357,13 @@ def _apply(arguments: argparse.Namespace) -> None:
 
     from softkin import calibrators, metrics
     from softkin.evaluation import calibrations, doubts
+    from softkin.predictions import rewriting
 
     calibrator = calibrators.load(arguments.folder)
     if (some := _pixels(arguments)) is not None:
         _apply_to_pixels(arguments, calibrator, some)
         return
-    raw = read(arguments.file, arguments)
+    file, raw = opened(arguments.file, arguments)
     if calibrator.takes_features != (arguments.features is not None):
         takes = "needs --features, those of the same rows" if calibrator.takes_features else "takes no --features"
         raise ValueError(f"{arguments.folder} holds the calibrator {calibrator.in_words()}, which {takes}.")
@@ -375,8 +376,14 @@ def _apply(arguments: argparse.Namespace) -> None:
     notice = doubts.notice(common, n, f"{name} calibrator", str(raw.name))
     if notice:
         warnings.warn(notice, stacklevel=2)
-    after.save(arguments.output, notes=doubts.note(common, n, f"{name} calibrator"), force=arguments.force)
+    notes = doubts.note(common, n, f"{name} calibrator")
+    table = rewriting.rewritten(file, after, notes.get("calibration")) if arguments.output.suffix == ".csv" else None
+    if table is None:
+        after.save(arguments.output, notes=notes, force=arguments.force)
+    else:
+        files.write(arguments.output, table.text)
     result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": n, "file": str(arguments.output)}
+    result["kept"] = [] if table is None else table.kept
     if raw.labels is not None:
         for key, p in (("before", raw.probabilities), ("after", after.probabilities)):
             of, labels, weights = raw.arrays(p)
@@ -402,6 +409,8 @@ def _apply(arguments: argparse.Namespace) -> None:
                 f"NLL is ∞ before calibration because a true class has the probability 0; with zeros taken as "
                 f"{calibrator.floor_:.3g}, as `fit` takes them, it is {floored:.4f}."
             )
+    if table is not None:
+        say(f"{shown(table.summary)}.")
     wrote(arguments.output)
 
 

@@ -12,6 +12,7 @@ from softkin.predictions.formats import names as formats
 
 if TYPE_CHECKING:
     from softkin.predictions import Predictions
+    from softkin.predictions.blocks import PredictionFile
 
 
 def add_input_arguments(command: argparse.ArgumentParser, *, score: bool = True) -> None:
@@ -113,12 +114,18 @@ def _columns(text: str) -> list[str]:
 
 def read(path: str, arguments: argparse.Namespace) -> "Predictions":
     """The predictions of a file, named after it."""
+    return opened(path, arguments)[1]
+
+
+def opened(path: str, arguments: argparse.Namespace) -> "tuple[PredictionFile, Predictions]":
+    """A file, and its predictions, named after it."""
     from dataclasses import replace
 
-    from softkin.predictions import file_sets
+    from softkin.predictions import file_sets, reading
 
-    predictions = file_sets.read(path, **reading_options(arguments))
-    return replace(predictions, name=Path(path).name if path != "-" else predictions.name)
+    file = file_sets.open_any(path, **reading_options(arguments))
+    predictions = reading.read_all(file)
+    return file, replace(predictions, name=Path(path).name if path != "-" else predictions.name)
 
 
 def read_labelled(path: str, arguments: argparse.Namespace) -> "Predictions":

@@ -9,6 +9,7 @@ import torch
 
 from softkin import SoftkinError
 from softkin._io.files import Assumption, number
+from softkin._io.tables import counted
 from softkin.calibrators import TemperatureScaling, floor_of
 from softkin.calibrators.held_out import cross_fit
 from softkin.evaluation.results import Compared, Difference
@@ -119,7 +120,7 @@ def same_samples(first: torch.Tensor, other: torch.Tensor, a: str, b: str) -> No
     if len(differ):
         raise SoftkinError(
             f"{a} and {b} must be of the same samples in the same order, but {len(differ):,} labels differ, the first "
-            f"at row {int(differ[0])}; with sample_ids in both files they are brought into one order. {PARTS}"
+            f"at {counted(int(differ[0]))}; with sample_ids in both files they are brought into one order. {PARTS}"
         )
 
 

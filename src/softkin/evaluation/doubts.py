@@ -314,9 +314,10 @@ def between(fitted: Predictions, measured: Predictions) -> str | None:
     return notice(common, len(measured), None, str(measured.name))
 
 
-def note(common: int, num_samples: int, method: str) -> dict[str, Any]:
-    """The note that a calibrated file carries about its calibration."""
-    return {"calibration": f"{method}: {common} of {num_samples} samples are of its fit"}
+def note(common: int, num_samples: int, method: str) -> dict[str, str]:
+    """What a calibrated file says about its calibration: by what, and how many of its rows are of the fit, if any."""
+    by = {"calibrated_by": method}
+    return by | {"calibration": f"{method}: {common} of {num_samples} samples are of its fit"} if common else by
 
 
 def warning(notes: dict[str, Any], name: str) -> str | None:

@@ -89,12 +89,11 @@ def _of_table(path: str | Path, reading: Reading) -> tuple[Tensor, Tensor, Score
             f"`true_cat`; it has {shown(list(table.columns), 10)}."
         )
     truth = replace(truth, kind="several")
-    scores, labels, start = [], [], 0
+    scores, labels = [], []
     with files.reading(path, "a table"):
         for rows in table.read(tables.BLOCK, truth.scores, truth.truths):
             scores.append(checks.as_tensor(rows.numbers(truth.scores), "scores").to(torch.float64))
-            labels.append(truth.read(rows, str(path), start))
-            start += len(labels[-1])
+            labels.append(truth.read(rows))
     values = torch.cat(scores)
     kind = reading.kind or truth.kind_of_scores or _kind_of(values)
     if kind is None:

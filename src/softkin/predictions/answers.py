@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def from_table(table: Table, part: str, beside: Beside, reading: Reading) -> Pre
         for rows in table.read(count, (), beside.with_scores(part).columns):
             values = np.zeros((len(rows), len(names)))
             for row, (p, cell) in enumerate(zip(values, rows.cells(part), strict=True)):
-                answers = _answers(cell, rows.where(row), part)
+                answers = _answers(cell, partial(rows.where, row), part)
                 least = min(answers.values())
                 for answer, probability in answers.items():
                     if answer in place:
@@ -67,10 +68,12 @@ def from_table(table: Table, part: str, beside: Beside, reading: Reading) -> Pre
         if said:
             warnings.warn(f"{name}: {'; '.join(said)}.", stacklevel=2)
 
-    return PredictionFile(name, "probs", len(names), table.num_rows, blocks, names, columns_named=True)
+    return PredictionFile(
+        name, "probs", len(names), table.num_rows, blocks, names, columns_named=True, table=table, score_columns=(part,)
+    )
 
 
-def _answers(content: Any, where: str, part: str) -> dict[str, float]:
+def _answers(content: Any, where: Callable[[], str], part: str) -> dict[str, float]:
     """Answers with their probabilities, from the formats of common APIs; surrounding spaces are ignored."""
     if isinstance(content, dict) and isinstance(content.get("content"), list) and content["content"]:
         content = content["content"][0]  # the first token of a chat reply
@@ -89,12 +92,12 @@ def _answers(content: Any, where: str, part: str) -> dict[str, float]:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not isinstance(answer, str) or not number or math.isnan(value) or value > 1e-3:
             raise SoftkinError(
-                f"{where}: `{part}` must give log-probabilities, at most 0, by answer, got {value!r:.40} for "
+                f"{where()}: `{part}` must give log-probabilities, at most 0, by answer, got {value!r:.40} for "
                 f"{answer!r:.40}."
             )
         answers[answer.strip()] = answers.get(answer.strip(), 0.0) + math.exp(min(value, 0.0))
     if not answers:
-        raise SoftkinError(f"{where}: `{part}` must be log-probabilities by answer, got {content!r:.50}.")
+        raise SoftkinError(f"{where()}: `{part}` must be log-probabilities by answer, got {content!r:.50}.")
     return answers
 
 
@@ -103,7 +106,7 @@ def _all_answers(table: Table, part: str, labels: str | None) -> list[str]:
     names: set[str] = set()
     for rows in table.read(BLOCK, (), [part] if labels is None else [part, labels]):
         for row, cell in enumerate(rows.cells(part)):
-            names |= _answers(cell, rows.where(row), part).keys()
+            names |= _answers(cell, partial(rows.where, row), part).keys()
         if labels is not None:
             names |= {label.strip() for label in rows.cells(labels) if isinstance(label, str)}
         files.within("classes", len(names), table.name)

@@ -16,12 +16,12 @@ from softkin._core.names import spelling
 from softkin._core.progress import track
 from softkin._io import files, roles
 from softkin._io.roles import ScoreKind
-from softkin._io.tables import Rows
+from softkin._io.tables import Rows, Table, counted
 from softkin.predictions import inference
 from softkin.predictions.container import Predictions
 from softkin.predictions.request import Reading
 
-NOTES = ("split_digest", "calibration")
+NOTES = ("split_digest", "calibrated_by", "calibration")
 SPREAD = ("mutual_information", "members")
 """The arrays that ``Predictions.save`` writes for an ensemble, of shapes (N,) and (N, M, K)."""
 BLOCK = 2**21  # scores in a block: 16 MB in float64
@@ -102,7 +102,7 @@ class Beside:
 
         groups = None if self.groups is None else group_names(cells(self.groups))
         named = self.weights
-        weights = None if named is None else weight_numbers(cells(named), named, lambda row: f"row {start + row + 1}")
+        weights = None if named is None else weight_numbers(cells(named), named, lambda row: counted(start + row))
         return {"groups": groups, "weights": weights}
 
 
@@ -157,6 +157,10 @@ class PredictionFile:
     """What was inferred when the file was opened, a sentence each"""
     are_pairs: bool = False
     """Whether the two columns are those of a pair: the answer is wrong, or right"""
+    table: Table | None = None
+    """The table that it was read from; None for arrays and for several files"""
+    score_columns: tuple[str, ...] = ()
+    """The columns of the table that hold the scores"""
 
     def __post_init__(self) -> None:
         files.within("classes", self.num_classes, self.name)
@@ -171,11 +175,15 @@ class PredictionFile:
         """K, or 1 for pairs, which claim one thing per row."""
         return 1 if self.are_pairs else self.num_classes
 
+    def place(self, row: int) -> str:
+        """The place of a row, counted from 0, for messages."""
+        return counted(row) if self.table is None else self.table.place(row)
+
     def blocks(self, *, progress: bool | None = None) -> Iterator[Block]:
         """All rows, a block at a time, with labels as class numbers; a bar is shown if reading takes long."""
         rows = max(1, BLOCK // self.num_classes)
         total = None if self.num_rows is None else -(-self.num_rows // rows)
-        numbers = LabelNumbers(self.class_names or [], self.columns_named, self.name)
+        numbers = LabelNumbers(self)
         start, was_said = 0, False
         with files.reading(self.name, "predictions"):
             for block in track(self.blocks_of(rows), f"reading {self.name}", total=total, show=progress):
@@ -192,8 +200,8 @@ class PredictionFile:
         if self.kind != "probs":
             return values, None
         if self.renormalise:
-            return inference.renormalised(values, self.name, start), None
-        return inference.unrounded(values, self.name, start)
+            return inference.renormalised(values, self.name, lambda row: self.place(start + row)), None
+        return inference.unrounded(values, self.name, lambda row: self.place(start + row))
 
     def read(self, *, progress: bool | None = None) -> Predictions:
         """All predictions at once."""
@@ -206,16 +214,15 @@ class LabelNumbers:
     Columns ``probs_1``, ``probs_10``, ``probs_2`` are not in numerical order: there, label 2 is the third column.
 
     Args:
-        names: The class names, if there are any.
-        columns_named: Whether numbers mean the classes of that name rather than their positions.
-        name: The file's name, for messages.
+        file: The file, with its class names, if there are any.
     """
 
-    def __init__(self, names: Sequence[str], columns_named: bool, name: str) -> None:
-        self.place = {class_name: k for k, class_name in enumerate(names)}
-        self.whole = {int(known): k for known, k in self.place.items() if re.fullmatch(r"[0-9]+", known)}
-        self.by_number = bool(self.whole) and columns_named
-        self.name = name
+    def __init__(self, file: PredictionFile) -> None:
+        self.place = {class_name: k for k, class_name in enumerate(file.class_names or ())}
+        whole = {int(known): k for known, k in self.place.items() if re.fullmatch(r"[0-9]+", known)}
+        self.whole = {} if all(number == k for number, k in whole.items()) else whole  # then places may count from 1
+        self.by_number = bool(self.whole) and file.columns_named
+        self.name, self.where = file.name, file.place
         alike: dict[str, list[int]] = {}
         for known, k in self.place.items():
             alike.setdefault(spelling(known), []).append(k)
@@ -256,12 +263,12 @@ class LabelNumbers:
                 self.was_said = True
                 inference.say([f"{self.name}: labels are read in any spelling; {text!r} is {list(self.place)[k]!r}."])
         if k is None and not text.strip():
-            raise SoftkinError(f"{self.name}, row {row}: the label is empty; leave rows without a label out.")
+            raise SoftkinError(f"{self.name}, {self.where(row)}: the label is empty; leave rows without a label out.")
         if k is None:
             known = f"one of the classes {', '.join(list(self.place)[:5])} …" if self.place else "a number"
             known = f"a number or {known}" if self.place and not self.whole else known
             hint = "" if self.place else "; name the classes in the order of the scores with --class-names"
-            raise SoftkinError(f"{self.name}, row {row}: the label must be {known}, got {text!r}{hint}.")
+            raise SoftkinError(f"{self.name}, {self.where(row)}: the label must be {known}, got {text!r}{hint}.")
         return k
 
 
@@ -296,7 +303,8 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
             return Predictions.from_probabilities(values, labels, **about)
         return Predictions(values, labels, **about)
     except (TypeError, ValueError) as error:
-        raise SoftkinError(f"{source.name}: {error}") from error
+        placed = re.sub(r"\brow (\d+)\b", lambda row: source.place(int(row[1])), str(error))
+        raise SoftkinError(f"{source.name}: {placed}") from error
 
 
 def _refuse_several(labels: Tensor | None, source: PredictionFile) -> None:

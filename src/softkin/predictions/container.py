@@ -310,8 +310,8 @@ class Predictions:
         The first two hold ``logits`` (or ``probs``, if probabilities were given), ``labels``, ``class_names``,
         ``sample_ids``, texts and checksums; for an ensemble they also hold ``mutual_information`` (N,) and, if kept,
         ``members`` (N, M, K). A .csv has one column per class (``probs_cat`` …), ``labels`` with class names if there
-        are any, ``sample_ids`` and ``text``; of the notes it has ``calibration``, in a column
-        ``calibration_note``.
+        are any, ``sample_ids`` and ``text``. With the note ``calibrated_by`` its columns are called
+        ``calibrated_cat`` …; the note ``calibration`` becomes a column ``calibration_note``.
 
         Args:
             path: The file.
@@ -327,7 +327,7 @@ class Predictions:
             raise ValueError(f"`path` must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {path.name!r}.")
         files.refuse_to_overwrite(path, force=overwrite or force)
         if path.suffix == ".csv":
-            files.write(path, self._csv((notes or {}).get("calibration")))
+            files.write(path, self._csv(notes or {}))
             return
         ids = self.sample_ids
         pairs = self.are_pairs
@@ -359,10 +359,11 @@ class Predictions:
             return self.scores
         return self.probabilities[:, 1].contiguous()
 
-    def _csv(self, note: str | None) -> str:
+    def _csv(self, notes: Mapping[str, str]) -> str:
         """The content of a .csv file; every number is written so that it is read back exactly."""
         names = self.class_names or [str(k) for k in range(self.num_classes)]
-        kind = "probs" if self.are_probabilities else "logits"
+        kind = "probs_" if self.are_probabilities else "logits_"
+        kind, single = (roles.CALIBRATED, roles.CALIBRATED_PAIR) if "calibrated_by" in notes else (kind, "confidence")
         if self.votes is not None:
             raise ValueError("a .csv file has no room for votes; write an .npz or .safetensors file.")
         table: dict[str, Any] = {}
@@ -378,11 +379,11 @@ class Predictions:
             table["correct"] = [str(label) for label in self.labels.tolist()]
         elif self.labels is not None:
             table["labels"] = [escape.csv_cell(names[label]) for label in self.labels.tolist()]
-        if note is not None:
-            table[roles.CALIBRATION] = [escape.csv_cell(note)] * len(self)
+        if "calibration" in notes:
+            table[roles.CALIBRATION] = [escape.csv_cell(notes["calibration"])] * len(self)
         buffer = io.StringIO()
         rows = csv.writer(buffer, lineterminator="\n")
-        rows.writerow([*table, *(["confidence"] if self.are_pairs else [f"{kind}_{name}" for name in names])])
+        rows.writerow([*table, *([single] if self.are_pairs else [f"{kind}{name}" for name in names])])
         written = self._written_scores.view(len(self), -1).tolist()
         for *beside, scores in zip(*table.values(), written, strict=True):
             rows.writerow([*beside, *map(repr, scores)])

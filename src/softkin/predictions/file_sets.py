@@ -122,7 +122,7 @@ def _in_order(file: PredictionFile, names: list[str], own: list[str]) -> Predict
     place = torch.tensor([names.index(name) for name in own])
 
     def blocks(rows: int) -> Iterator[Block]:
-        numbers, start = LabelNumbers(own, file.columns_named, file.name), 0
+        numbers, start = LabelNumbers(file), 0
         for block in file.blocks_of(rows):
             labels = block.labels
             if labels is not None:
@@ -150,7 +150,8 @@ def joined(files: Sequence[PredictionFile], name: str) -> PredictionFile:
 
     turned = [sentence for file in files[1:] for sentence in file.assumed if "another order" in sentence]
     num_rows = None if None in rows else sum(map(int, rows))  # type: ignore[arg-type]
-    return replace(files[0], name=name, blocks_of=blocks, num_rows=num_rows, assumed=(*files[0].assumed, *turned))
+    assumed = (*files[0].assumed, *turned)
+    return replace(files[0], name=name, blocks_of=blocks, num_rows=num_rows, assumed=assumed, table=None)
 
 
 def counted_from(file: PredictionFile, first: int) -> PredictionFile:

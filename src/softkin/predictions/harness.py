@@ -5,7 +5,8 @@ of each option among those offered. Rows may have different numbers of options: 
 so low that its probability is 0, at any temperature that a calibrator would find.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     """The predictions in such a log; the classes are the options, by their places."""
     beside = [column for column in (RESPONSES, TARGET, NUMBER, ARGUMENTS) if column in table.columns]
     fewest, most = 2**31, 0
-    for row, (cell,) in enumerate(table.cells(RESPONSES), 1):
-        count = len(_likelihoods(cell, f"{table.name}, row {row}"))
+    for row, (cell,) in enumerate(table.cells(RESPONSES)):
+        count = len(_likelihoods(cell, partial(_where, table, row)))
         fewest, most = min(fewest, count), max(most, count)
         files.within("classes", most, table.name)
     names = reading.names or [f"option {k}" for k in range(1, most + 1)]
@@ -39,12 +40,12 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
 
     def blocks(count: int) -> Iterator[Block]:
         for rows in table.read(count, (), beside):
-            options = [_likelihoods(cell, rows.where(row)) for row, cell in enumerate(rows.cells(RESPONSES))]
+            options = [_likelihoods(cell, partial(rows.where, row)) for row, cell in enumerate(rows.cells(RESPONSES))]
             values = checks.padded(options, len(names), "logits")
             arguments = rows.cells(ARGUMENTS) if ARGUMENTS in beside else [None] * len(rows)
             labels = np.array(
                 [
-                    _target(cell, len(own), given, rows.where(row))
+                    _target(cell, len(own), given, partial(rows.where, row))
                     for row, (cell, own, given) in enumerate(zip(rows.cells(TARGET), options, arguments, strict=True))
                 ]
             )
@@ -61,7 +62,11 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     return PredictionFile(table.name, "logits", len(names), table.num_rows, blocks, names, assumed=assumed)
 
 
-def _likelihoods(cell: Any, where: str) -> list[float]:
+def _where(table: Table, row: int) -> str:
+    return f"{table.name}, {table.place(row)}"
+
+
+def _likelihoods(cell: Any, where: Callable[[], str]) -> list[float]:
     """The log-likelihoods of a row's options, which newer versions write as texts."""
     try:
         numbers = [float(option[0]) for option in cell]
@@ -69,13 +74,13 @@ def _likelihoods(cell: Any, where: str) -> list[float]:
         numbers = []
     if len(numbers) < 2 or not np.isfinite(numbers).all():
         raise SoftkinError(
-            f"{where}: `{RESPONSES}` must hold a log-likelihood for each of at least 2 options, got {cell!r:.60}; "
+            f"{where()}: `{RESPONSES}` must hold a log-likelihood for each of at least 2 options, got {cell!r:.60}; "
             "tasks that generate text have none: measure pairs of confidence and outcome instead."
         )
     return numbers
 
 
-def _target(cell: Any, count: int, arguments: Any, where: str) -> int:
+def _target(cell: Any, count: int, arguments: Any, where: Callable[[], str]) -> int:
     """The place of the right option: a number, or the text of one of them."""
     text = str(cell).strip()
     if text.isdecimal() and int(text) < count:
@@ -83,7 +88,7 @@ def _target(cell: Any, count: int, arguments: Any, where: str) -> int:
     texts = [str(_argument(arguments, k, 1) or "").strip() for k in range(count)]
     if text and texts.count(text) == 1:
         return texts.index(text)
-    raise SoftkinError(f"{where}: `{TARGET}` must be one of the {count} options, got {cell!r:.60}.")
+    raise SoftkinError(f"{where()}: `{TARGET}` must be one of the {count} options, got {cell!r:.60}.")
 
 
 def _argument(arguments: Any, option: int, place: int) -> Any:

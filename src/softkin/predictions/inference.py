@@ -5,7 +5,7 @@ readings are possible, it refuses and names the option for each.
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -150,21 +150,21 @@ def sums_to_one(values: Tensor) -> bool:
     return float(off) <= TOLERANCE or float(off) <= checks.rounding(values)
 
 
-def renormalised(p: Tensor, name: str, start: int) -> Tensor:
-    """Rows divided by their sums."""
+def renormalised(p: Tensor, name: str, place: Callable[[int], str]) -> Tensor:
+    """Rows divided by their sums; ``place`` says where a row is, for messages."""
     p = p.to(torch.float64)
     sums = p.sum(dim=1, keepdim=True)
     wrong = ((p < 0).any(dim=1) | ~torch.isfinite(sums[:, 0]) | (sums[:, 0] <= 0)).nonzero()[:, 0]
     if len(wrong):
         row = int(wrong[0])
         raise SoftkinError(
-            f"{name}, row {start + row}: to be renormalised a row must hold numbers of at least 0 that are not all 0, "
+            f"{name}, {place(row)}: to be renormalised a row must hold numbers of at least 0 that are not all 0, "
             f"got {[round(value, 6) for value in p[row, :5].tolist()]}."
         )
     return p / sums
 
 
-def unrounded(p: Tensor, name: str, start: int) -> tuple[Tensor, str | None]:
+def unrounded(p: Tensor, name: str, place: Callable[[int], str]) -> tuple[Tensor, str | None]:
     """(rows, why): rows that do not sum to 1 because of rounding are divided by their sums; others are refused."""
     half = p.dtype in (torch.float16, torch.bfloat16)
     sums = p.sum(dim=1, dtype=torch.float32 if half else torch.float64)
@@ -177,14 +177,12 @@ def unrounded(p: Tensor, name: str, start: int) -> tuple[Tensor, str | None]:
     total = float(p[row].sum(dtype=torch.float64))
     if float(off[row]) > checks.rounding(p):
         raise SoftkinError(
-            f"{name}: `probabilities` must have rows that sum to 1, but row {start + row} sums to {total:g}; "
+            f"{name}: `probabilities` must have rows that sum to 1, but {place(row)} sums to {total:g}; "
             "if that is meant, --renormalise divides each row by its sum; if they are logits, type --logits."
         )
     p = p.to(torch.float64)
     divided = torch.where((off > TOLERANCE)[:, None], p / sums.double()[:, None], p)
-    why = (
-        f"{name}: rows that were rounded are divided by their sums, such as row {start + row}, which sums to {total:g}."
-    )
+    why = f"{name}: rows that were rounded are divided by their sums, such as {place(row)}, which sums to {total:g}."
     return divided, why
 
 

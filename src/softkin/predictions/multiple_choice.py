@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +56,9 @@ def from_table(
                 values = checks.padded(cells, most, kind)
             if kind == "probs":
                 p = torch.from_numpy(values)
-                p = inference.renormalised(p, table.name, start) if reading.renormalise else (
-                    inference.unrounded(p, table.name, start)[0]
+                place = partial(_place, table, start)
+                p = inference.renormalised(p, table.name, place) if reading.renormalise else (
+                    inference.unrounded(p, table.name, place)[0]
                 )  # fmt: skip
                 if not bool((p >= 0).all()):
                     raise SoftkinError(f"{table.name}: `{part}` must hold probabilities, at least 0.")
@@ -86,4 +88,11 @@ def from_table(
     names = reading.names or [f"option {k}" for k in range(1, most + 1)]
     if len(names) < most:
         raise SoftkinError(f"{table.name} has rows with {most} options, and --class-names names {len(names)}.")
-    return PredictionFile(table.name, "logits", most, table.num_rows, blocks, names, assumed=(*table.assumed, why))
+    return PredictionFile(
+        table.name, "logits", most, table.num_rows, blocks, names,
+        assumed=(*table.assumed, why), table=table, score_columns=(part,),
+    )  # fmt: skip
+
+
+def _place(table: Table, start: int, row: int) -> str:
+    return table.place(start + row)

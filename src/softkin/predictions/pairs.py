@@ -6,7 +6,8 @@ get it back as one claim (``Predictions.claims``).
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.names import spelling
 from softkin._io import roles
-from softkin._io.tables import Table
+from softkin._io.tables import Table, counted
 from softkin.predictions.blocks import Beside, Block, PredictionFile
 from softkin.predictions.request import Reading
 
@@ -146,18 +147,17 @@ def from_table(table: Table, parts: Parts, ids: str | None, reading: Reading) ->
     unit, said = _unit(table.head([parts.score])[parts.score], parts.score, table.name)
 
     def blocks(count: int) -> Iterator[Block]:
-        start = 0
         for rows in table.read(count, (), [*dict.fromkeys([*own, *beside.columns])]):
             cells = [rows.cells(column) for column in own]
             answers = cells[2] if parts.prediction is not None else None
-            scores = _scores(cells[0], unit, parts.score, table.name, start)
-            labels = outcomes(cells[1], answers, parts.outcome, table.name, start)
+            scores = _scores(cells[0], unit, parts.score, rows.where)
+            labels = outcomes(cells[1], answers, parts.outcome, rows.where)
             _, own_ids, own_texts = beside.of(rows)
             yield Block(two_columns(scores), labels, own_ids, own_texts, **beside.about(rows))
-            start += len(scores)
 
     why = [] if parts.why is None else [f"{table.name}: {parts.why}."]
-    return opened(table.name, table.num_rows, blocks, (*why, *said))
+    file = opened(table.name, table.num_rows, blocks, (*why, *said))
+    return replace(file, table=table, score_columns=(parts.score,))
 
 
 def in_arrays(
@@ -190,14 +190,19 @@ def in_arrays(
         for columns in zip(*(rows(key, count) for key in own), strict=True):
             cells = dict(zip(own, map(_listed, columns), strict=True))
             answers = None if parts.prediction is None else cells[parts.prediction]
-            scores = _scores(cells[parts.score], unit, parts.score, name, start)
-            labels = outcomes(cells[parts.outcome], answers, parts.outcome, name, start)
+            where = partial(_in_array, name, start)
+            scores = _scores(cells[parts.score], unit, parts.score, where)
+            labels = outcomes(cells[parts.outcome], answers, parts.outcome, where)
             more = beside.of_arrays(rows, start, count)
             yield Block(two_columns(scores), labels, None if ids is None else cells[ids], **more)
             start += len(scores)
 
     why = [] if parts.why is None else [f"{name}: {parts.why}."]
     return opened(name, num_rows, blocks, (*why, *said))
+
+
+def _in_array(name: str, start: int, row: int) -> str:
+    return f"{name}, {counted(start + row)}"
 
 
 def _listed(array: Any) -> list[Any]:
@@ -238,22 +243,22 @@ def _number(cell: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _scores(cells: Sequence[Any], unit: str, column: str, name: str, start: int) -> Tensor:
+def _scores(cells: Sequence[Any], unit: str, column: str, where: Callable[[int], str]) -> Tensor:
     """(n,) confidences from 0 to 1."""
     values = []
-    for row, cell in enumerate(cells, start + 1):
+    for row, cell in enumerate(cells):
         value = _number(cell)
         if value is None:
-            raise SoftkinError(f"{name}, row {row}: `{column}` must hold a confidence in each row, got {cell!r}.")
+            raise SoftkinError(f"{where(row)}: `{column}` must hold a confidence in each row, got {cell!r}.")
         value = value / 100 if unit == "percent" else math.exp(min(value, 1.0)) if unit == "logarithm" else value
         if not -checks.UNIT_ROUNDING <= value <= 1 + checks.UNIT_ROUNDING:
             limits = {"percent": "from 0 to 100", "logarithm": "at most 0"}.get(unit, "from 0 to 1")
-            raise SoftkinError(f"{name}, row {row}: `{column}` must be {limits}, got {cell}.")
+            raise SoftkinError(f"{where(row)}: `{column}` must be {limits}, got {cell}.")
         values.append(min(max(value, 0.0), 1.0))
     return torch.tensor(values, dtype=torch.float64)
 
 
-def outcomes(cells: Sequence[Any], answers: Sequence[Any] | None, column: str, name: str, start: int = 0) -> Tensor:
+def outcomes(cells: Sequence[Any], answers: Sequence[Any] | None, column: str, where: Callable[[int], str]) -> Tensor:
     """(n,) 1 where a pair is right; ``answers`` are right where they are the same as the cells."""
     if answers is not None:
         same = [spelling(cell) == spelling(answer) for cell, answer in zip(cells, answers, strict=True)]
@@ -263,7 +268,6 @@ def outcomes(cells: Sequence[Any], answers: Sequence[Any] | None, column: str, n
     if None in found:
         place = found.index(None)
         raise SoftkinError(
-            f"{name}, row {start + place + 1}: `{column}` must say whether the answer was right, 0 or 1, got "
-            f"{cells[place]!r}."
+            f"{where(place)}: `{column}` must say whether the answer was right, 0 or 1, got {cells[place]!r}."
         )
     return torch.tensor(found, dtype=torch.int64)

@@ -92,6 +92,11 @@ def _completed(opened: PredictionFile, reading: Reading, labels: Any) -> Predict
     return _of_classes(_of_known_kind(opened), reading)
 
 
+def from_table(table: table_files.Table) -> PredictionFile:
+    """The predictions in an opened table about which the caller states nothing."""
+    return _completed(score_tables.from_table(table, Reading()), Reading(), None)
+
+
 def from_dataframe(frame: Any, labels: Any = None, **options: Any) -> Predictions:
     """Predictions from a data frame of pandas, polars or pyarrow, read as a file with these columns would be.
 

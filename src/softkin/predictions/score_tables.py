@@ -49,15 +49,36 @@ class Columns:
 
 def from_table(table: Table, reading: Reading) -> PredictionFile:
     """The predictions in a table, whose columns get their roles by their names, the options, and their first cells."""
-    if roles.CALIBRATION not in table.columns:
-        return _without_note(table, reading)
-    note = next((cell for cell in table.head([roles.CALIBRATION])[roles.CALIBRATION] if cell is not None), None)
-    rest = {column: kind for column, kind in table.columns.items() if column != roles.CALIBRATION}
-    found = _without_note(replace(table, columns=rest), reading)
-    return found if note is None else replace(found, notes={**found.notes, "calibration": str(note)})
+    notes = {}
+    if roles.CALIBRATION in table.columns:
+        said = next((cell for cell in table.head([roles.CALIBRATION])[roles.CALIBRATION] if cell is not None), None)
+        notes = {} if said is None else {"calibration": str(said)}
+        rest = {column: kind for column, kind in table.columns.items() if column != roles.CALIBRATION}
+        table = replace(table, columns=rest)
+    calibrated = _calibrated(table, reading)
+    if not calibrated:
+        return replace(_by_roles(table, reading), notes=notes)
+    notes["calibrated_by"] = "softkin"
+    if calibrated == [roles.CALIBRATED_PAIR]:
+        return replace(_by_roles(table, reading), notes=notes)
+    found = _by_roles(table, replace(reading, class_columns=calibrated))
+    names = [column.removeprefix(roles.CALIBRATED) for column in calibrated]
+    return replace(found, notes=notes, class_names=names)
 
 
-def _without_note(table: Table, reading: Reading) -> PredictionFile:
+def _calibrated(table: Table, reading: Reading) -> list[str]:
+    """The columns that ``softkin calibrate apply`` wrote, if the caller does not name others."""
+    stated = (reading.class_columns, reading.positive_class, reading.score, reading.outcome)
+    if any(option is not None for option in stated):
+        return []
+    if roles.CALIBRATED_PAIR in table.columns:
+        return [roles.CALIBRATED_PAIR]
+    numbers = [column for column in table.of_kind("number") if column not in reading.ignore_columns]
+    found = [column for column in numbers if column.startswith(roles.CALIBRATED)]
+    return found if len(found) > 1 and sums_to_one(_matrix(table.head(found), found)) else []
+
+
+def _by_roles(table: Table, reading: Reading) -> PredictionFile:
     columns = [column for column in table.columns if column not in reading.ignore_columns]
     if harness.holds_samples(columns):
         return harness.from_table(table, reading)
@@ -98,6 +119,7 @@ def _without_note(table: Table, reading: Reading) -> PredictionFile:
         table.name, found.kind, len(found.scores), table.num_rows, blocks, None if is_single else found.class_names,
         columns_named=found.class_names is not None, positive_class=found.positive_class,
         score_name=found.scores[0] if is_single else None, assumed=(*table.assumed, *assumed, *found.assumed),
+        table=table, score_columns=tuple(found.scores),
     )  # fmt: skip
 
 
@@ -134,18 +156,17 @@ def _of_truth(table: Table, truth: Truth, columns: Sequence[str], reading: Readi
     beside = Beside(None, ids, reading.text_part(textual, table.name)).among(columns, reading, table.name)
 
     def blocks(count: int) -> Iterator[Block]:
-        start = 0
         for rows in table.read(count, truth.scores, [*dict.fromkeys([*truth.truths, *beside.columns])]):
             scores = checks.as_tensor(rows.numbers(truth.scores), "scores")
             _, known, texts = beside.of(rows)
-            yield Block(scores, truth.read(rows, table.name, start), known, texts, **beside.about(rows))
-            start += len(scores)
+            yield Block(scores, truth.read(rows), known, texts, **beside.about(rows))
 
     left = _left_out(table, [column for column in columns if column not in truth.truths], truth.scores, beside)
     return PredictionFile(
         table.name, reading.kind or truth.kind_of_scores or kind_by_name(table.name, reading),
         len(truth.scores), table.num_rows, blocks, truth.names,
         assumed=(*table.assumed, f"{table.name}: {truth.why} (--label-column overrules).", *left),
+        table=table, score_columns=tuple(truth.scores),
     )  # fmt: skip
 
 
@@ -306,7 +327,7 @@ def _of_vectors(table: Table, lists: Sequence[str], beside: Beside, reading: Rea
     class_names = None if width == 1 else names or table.names_of(beside.labels)
     return PredictionFile(
         table.name, kind, width, table.num_rows, blocks, class_names, columns_named=names is not None,
-        score_name=part or None, assumed=table.assumed,
+        score_name=part or None, assumed=table.assumed, table=table, score_columns=(part,),
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ class Truth:
         """The columns of scores."""
         return list(self.columns)
 
-    def read(self, rows: Rows, name: str, start: int) -> Tensor:
+    def read(self, rows: Rows) -> Tensor:
         """(n,) classes of some rows, or (n, K) votes or bits."""
         table = torch.zeros(len(rows), len(self.names), dtype=torch.float64)
         for k, column in enumerate(self.columns.values()):
@@ -60,7 +60,7 @@ class Truth:
             row = int(wrong.nonzero()[0])
             what = "one 1 and else zeros" if self.kind == "classes" else "zeros and ones"
             raise SoftkinError(
-                f"{name}, row {start + row}: {shown(self.truths)} must hold {what}, as the first rows do, got "
+                f"{rows.where(row)}: {shown(self.truths)} must hold {what}, as the first rows do, got "
                 f"{[round(value, 6) for value in table[row, :5].tolist()]}."
             )
         return table.argmax(dim=1) if self.kind == "classes" else table

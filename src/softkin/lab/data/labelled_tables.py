@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin._io import cache, files, roles
 from softkin._io import tables as table_files
-from softkin._io.tables import Table
+from softkin._io.tables import Table, counted
 from softkin.lab.data import decoding
 from softkin.lab.data.folders import named
 from softkin.lab.data.labelled import OUT_OF_SCOPE, SUPERCLASSES, WHOLE, DataSource, canonical, is_part, numbered
@@ -273,10 +273,10 @@ def _encoded(paths: Sequence[Path], column: str, rows: NDArray[np.bool_]) -> Ite
     """The bytes of each image, read a few at a time."""
     row = 0
     for path in paths:
-        for (cell,) in _opened(path).cells(column):
+        for place, (cell,) in enumerate(_opened(path).cells(column)):
             content = cell.get("bytes") if isinstance(cell, dict) else cell
             if not isinstance(content, bytes):
-                raise SoftkinError(f"{path}: row {row} of `{column}` holds no bytes of an image.")
+                raise SoftkinError(f"{path}, {counted(place)}: `{column}` holds no bytes of an image.")
             if rows[row]:
                 yield f"{path}: image {row}", content
             row += 1
