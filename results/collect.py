@@ -62,13 +62,12 @@ def collect(data: Path, folder: Path) -> None:
             (kept / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
         print(f"{table.parent.name}: {len(records)} records")
 
-    if (folder / "decisions.json").exists():  # studies that are not in this folder keep what they have
-        rows = json.loads((folder / "decisions.json").read_text())
-        again = {row["study"] for row in rows}
-        kept = [row for row in json.loads((RECORDS / "decisions.json").read_text()) if row["study"] not in again]
-        files.write_json(RECORDS / "decisions.json", kept + rows)
-    if (folder / "selective.json").exists():
-        files.write_json(RECORDS / "selective.json", json.loads((folder / "selective.json").read_text()))
+    for name in ("decisions.json", "selective.json"):
+        if (folder / name).exists():  # studies that are not in this folder keep what they have
+            rows = json.loads((folder / name).read_text())
+            again = {row["study"] for row in rows}
+            kept = [row for row in json.loads((RECORDS / name).read_text()) if row["study"] not in again]
+            files.write_json(RECORDS / name, kept + rows)
     if (folder / "curves.json").exists():
         curves = json.loads((RECORDS / "curves.json").read_text()) | json.loads((folder / "curves.json").read_text())
         files.write_json(RECORDS / "curves.json", curves)

@@ -44,7 +44,7 @@ def forest() -> None:
         # A range of its own, as effects differ tenfold between studies; what is far worse lies beyond it.
         ax.set_xlim(-1.1 * reach, 0.7 * reach)
         ax.xaxis.set_major_locator(MaxNLocator(3))
-        ax.set_title(study_title(study).replace(", ", "\n"), fontsize=SMALL)
+        ax.set_title(study_title(study).replace(", ", "\n").replace(" from", "\nfrom"), fontsize=SMALL)
         ax.tick_params(labelsize=SMALL - 1)
         ax.grid(axis="y", linewidth=0.3)
     titles = [
@@ -84,7 +84,7 @@ def owed() -> None:
             levels = [level + 0.24 * place - 0.12 for level, _ in points]
             ax.errorbar(means, levels, xerr=halves, capsize=2, label=words, **look)
         ax.axvline(0, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
-        ax.set_title(study_title(study).replace(", ", "\n"), fontsize=SMALL)
+        ax.set_title(study_title(study).replace(", ", "\n").replace(" from", "\nfrom"), fontsize=SMALL)
         ax.tick_params(labelsize=SMALL - 1)
         ax.xaxis.set_major_locator(MaxNLocator(4))
         ax.grid(axis="y", linewidth=0.3)
