@@ -135,3 +135,20 @@ def test_a_calibrated_model_is_rarely_accused():
         cells = curves.of_pool(pool)
         accused += positive.in_words({"cells": cells, "auroc": None}, "x", 1500)["kind"] != "calibrated"
     assert accused <= 15  # 10 on average at most; with bands that are not corrected, about 60
+
+
+@pytest.mark.parametrize(("power", "says", "kind"), [(2.0, "Too extreme", "over"), (0.5, "Too cautious", "under")])
+def test_a_model_that_errs_at_both_ends_is_called_too_extreme_or_too_cautious(power, says, kind):
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.8, 0.8, 20_000)
+    y = torch.tensor((rng.random(len(p)) < p).astype(np.int64))
+    claimed = p**power / (p**power + (1 - p) ** power)
+    pool = positive.claims_of(torch.tensor(np.stack([1 - claimed, claimed], axis=1)), y).pool("prediction")
+    said = positive.in_words({"cells": curves.of_pool(pool), "auroc": None}, "fraud", len(p))
+    found = re.fullmatch(
+        rf"{says}: where it says (\d+) %, (\d+) % are fraud, and where it says (\d+) %, (\d+) %", said["headline"]
+    )
+    low, its_share, high, share = (int(part) for part in found.groups())
+    assert low < 50 < high
+    assert (low < its_share) == (high > share) == (power > 1)
+    assert said["kind"] == kind

@@ -121,28 +121,35 @@ class Said(TypedDict):
 
 
 def in_words(positive: Positive, name: str, num_samples: int) -> Said:
-    """Kind, headline and detail: where the probability of the positive class is furthest from what happens."""
+    """Kind, headline and detail: where the probability of the positive class is furthest from what happens.
+
+    If low probabilities are too low and high ones too high, the model is too extreme; the reverse is too cautious.
+    """
     curve = curves.of_cells(positive["cells"], STATED_BINS)
     share = float(curve.hit_sum.sum()) / num_samples
     expected = float(curve.score_sum.sum()) / num_samples
-    worst, excess = None, 0.0
+    off: dict[int, float] = {}
     for m in range(STATED_BINS):
         count, claimed, true = (float(part[m]) for part in (curve.count, curve.confidence, curve.likelihood))
         if count < LEAST_IN_BIN or abs(claimed - true) < LEAST_GAP:
             continue
         if _p_value(round(count * true), round(count), claimed) > TAIL / STATED_BINS:
             continue
-        if count * abs(claimed - true) > excess:
-            worst, excess = m, count * abs(claimed - true)
+        off[m] = count * (claimed - true)
     auroc = positive["auroc"]
     told = "" if auroc is None else f" It tells {name} from the rest in {100 * auroc:.1f} % of pairs (AUROC)."
     detail = f"It expects {100 * expected:.1f} % {name}, and {100 * share:.1f} % are.{told}"
-    if worst is None:
+    if not off:
         fine = f"What it says of {name} comes true, as far as {num_samples:,} samples show"
         return {"kind": "calibrated", "headline": fine, "detail": detail}
-    claimed, true = float(curve.confidence[worst]), float(curve.likelihood[worst])
-    return {
-        "kind": "over" if claimed > true else "under",
-        "headline": f"Where it says {100 * claimed:.0f} %, {100 * true:.0f} % are {name}",
-        "detail": detail,
-    }
+    said = {m: f"{100 * curve.confidence[m]:.0f} %, {100 * curve.likelihood[m]:.0f} %" for m in off}
+    ends = [[m for m in off if (curve.confidence[m] >= 0.5) == high] for high in (False, True)]
+    low, high = (max(end, key=lambda m: abs(off[m]), default=None) for end in ends)
+    if low is not None and high is not None and (off[low] < 0) != (off[high] < 0):
+        how, kind = ("extreme", "over") if off[low] < 0 else ("cautious", "under")
+        headline = f"Too {how}: where it says {said[low]} are {name}, and where it says {said[high]}"
+    else:
+        worst = max(off, key=lambda m: abs(off[m]))
+        kind = "over" if off[worst] > 0 else "under"
+        headline = f"Where it says {said[worst]} are {name}"
+    return {"kind": kind, "headline": headline, "detail": detail}  # type: ignore[typeddict-item]
