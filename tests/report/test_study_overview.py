@@ -1,5 +1,6 @@
 """The first screen of a study: what recorded studies show, and never against the marks of their tables."""
 
+import math
 import re
 
 import pytest
@@ -109,3 +110,23 @@ def test_without_a_baseline_the_lowest_nll_is_the_lowest():
         assert headline.startswith(f"Use {chosen.title}") == (chosen is not lowest)
         for row in (chosen, lowest):
             assert f"{row.title}: NLL {row.cells['nll'].value:.3f}" in detail
+
+
+def test_an_infinite_nll_repairs_nothing():
+    rows, _ = seen("fair-banking77")
+    broken = [row for row in rows if not math.isfinite(row.cells["nll"].value)]
+    assert [row.method for row in broken] == ["dir-odir"]
+    assert not any(study_overview.repairs(row) for row in broken)
+
+
+def test_what_not_to_use_says_whether_a_calibrator_repairs_it():
+    rows, shown = seen("fair-scratch")
+    without = [row for row in rows if row.method not in ("learned+ts", "ps-kd+ts", "we+ts", "uniform+ts")]
+    title = shown["choices"][-1]["title"]
+    assert title == "Do not use one-hot without a calibrator" or title.startswith("Do not use Learned")
+    worst = next(row for row in rows if title.startswith(f"Do not use {row.title}"))
+    repaired = study_overview._repaired(worst, rows)
+    assert ("without a calibrator" in title) == (repaired is not None)
+    if repaired is not None:
+        assert f"{repaired.title} brings that to" in shown["choices"][-1]["text"]
+    assert study_overview._repaired(next(row for row in rows if row.method == "learned"), without) is None

@@ -87,8 +87,14 @@ def _cost(row: Row, seconds: Mapping[str, float]) -> str | None:
 
 
 def repairs(row: Row) -> bool:
-    """Whether its calibration error is below plain training's beyond chance, and by half, or near what chance shows."""
-    error = row.cells["ece_hist"]
+    """Whether its calibration error is below plain training's beyond chance, and by half, or near what chance shows.
+
+    A method whose NLL is infinite, or proved to be worse, trades one wrong for another and repairs nothing.
+    """
+    error, nll = row.cells["ece_hist"], row.cells["nll"]
+    worse = nll.against.get(registry.ONE_HOT)
+    if not math.isfinite(nll.value) or (worse is not None and worse.proved and worse.value > 0):
+        return False
     difference = error.against.get(registry.ONE_HOT)
     if difference is None or not difference.proved or difference.value >= 0:
         return False
@@ -246,8 +252,9 @@ def _choices(
             made.append(choice("option", min(others, key=_by_nll), "Can retrain?", "Not shown to be worth it. "))
     if calibrator is not None:
         alone = [row for row in rows if registry.parts(row.method)[1] is None and row is not plain and repairs(row)]
-        if alone:
-            made.append(choice("option", min(alone, key=_by_nll), "No calibrator in production?"))
+        honest = [row for row in alone if shown[row.method]["kind"] == "fine"] or alone
+        if honest:
+            made.append(choice("option", min(honest, key=_by_nll), "No calibrator in production?"))
     return [*made, *_avoid(rows, plain, chosen, shown)]
 
 
@@ -256,17 +263,28 @@ def _by_nll(row: Row) -> float:
 
 
 def _avoid(rows: Sequence[Row], plain: Row, chosen: Row, shown: Mapping[str, OverviewRow]) -> list[Choice]:
-    """The method that is most off, and not the one that is recommended."""
+    """The method that is most off, and not the one that is recommended: first those that no calibrator here repairs."""
     off = [row for row in rows if row is not chosen and shown[row.method]["kind"] != "fine" and not repairs(row)]
     if not off:
         return []
     other = [row for row in off if row is not plain]
-    worst = max(other or off, key=lambda row: row.cells["ece_hist"].value)
-    gap = worst.cells["signed_gap"].value
+    worst = max(other or off, key=lambda row: (_repaired(row, rows) is None, row.cells["ece_hist"].value))
+    gap, after = worst.cells["signed_gap"].value, _repaired(worst, rows)
     how = "too sure" if gap > 0 else "too modest"
-    alone = " alone" if registry.parts(worst.method)[1] is None else ""
     text = f"{in_words(abs(gap), capital=True)} {how}: error {percent(worst.cells['ece_hist'].value)}."
-    return [{"kind": "avoid", "title": f"Do not use {worst.title}{alone}", "text": text, "code": None}]
+    if not math.isfinite(worst.cells["nll"].value):
+        text += " Its NLL is infinite: it gives some true classes no chance at all."
+    if after is not None:
+        text += f" {after.title} brings that to {percent(after.cells['ece_hist'].value)}."
+    without = "" if after is None else " without a calibrator"
+    return [{"kind": "avoid", "title": f"Do not use {worst.title}{without}", "text": text, "code": None}]
+
+
+def _repaired(row: Row, rows: Sequence[Row]) -> Row | None:
+    """The row of the same network with the calibrator that repairs it best; None if none does."""
+    base, calibrator = registry.parts(row.method)
+    same = [other for other in rows if registry.parts(other.method)[0] == base and other is not row]
+    return min(filter(repairs, same), key=_by_nll, default=None) if calibrator is None else None
 
 
 CALIBRATORS = {

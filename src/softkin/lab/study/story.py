@@ -65,7 +65,8 @@ def repair(rows: "Sequence[Row]") -> "Row | None":
     helps = [
         row
         for row in after
-        if any(_better(row, registry.ONE_HOT, metric) for metric in (CALIBRATION, "nll"))
+        if math.isfinite(row.cells["nll"].value)
+        and any(_better(row, registry.ONE_HOT, metric) for metric in (CALIBRATION, "nll"))
         and not any(_worse(row, registry.ONE_HOT, metric) for metric in DECIDING)
     ]
     return _simplest_of_the_best(helps) if helps else None
