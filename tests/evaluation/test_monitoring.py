@@ -197,6 +197,20 @@ def test_windows_count_each_row_once():
         assert part.gap.low < part.gap < part.gap.high
 
 
+def test_windows_of_a_calibrated_log_differ_together_as_rarely_as_promised():
+    differ = [bool(monitoring.differing(windows(*stream(2000, seed), every=100))) for seed in range(200)]
+    assert np.mean(differ) <= 0.05 + 0.035  # each window at its own 95 % would differ in two logs of three
+
+
+def test_a_window_that_differs_is_named():
+    p, y = stream(2000, 0)
+    y[400:600] = 0
+    said = monitoring.differing(windows(p, y, every=200))
+    assert said.startswith("One window differs: rows 401 to 600, which claims ")
+    assert said.endswith(" points too much.")
+    assert monitoring.differing(windows(p, y, every=200), tolerance=0.99) == ""
+
+
 def test_windows_of_time():
     times = [f"2026-{month:02d}-{day:02d}" for month in range(1, 13) for day in range(1, 29)]
     p, y = stream(len(times), 0)

@@ -61,7 +61,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--every", help="size of a window: day, week, month, year, or a number of rows (default: at most 24 windows)"
     )
-    command.add_argument("--confidence", type=percentage, default=0.95, help="level of the intervals (default: 0.95)")
+    command.add_argument(
+        "--confidence",
+        type=percentage,
+        default=0.95,
+        help="level at which the intervals of all windows hold at once (default: 0.95)",
+    )
     command.add_argument("--output", type=Path, metavar="FILE.json", help="also write the result to this file")
     add_report(command)
     add_common_options(command)
@@ -119,6 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
         "tolerance": monitor.tolerance,
         "alarm": None if monitor.alarm is None else vars(monitor.alarm),
         "windows": [part.to_dict() for part in parts],
+        "differing": monitoring.differing(parts, monitor.tolerance),
     }
     text = json_text(result)
     if arguments.json:
@@ -176,10 +182,14 @@ def _continued(log: "Log", arguments: argparse.Namespace) -> "Monitor":
 
 
 def _print(monitor: "Monitor", parts: "list[Window]", counted: int, arguments: argparse.Namespace) -> None:
+    from softkin.evaluation.monitoring import differing
+
     if monitor.alarm is not None:
         say(str(monitor.alarm))
     else:
-        say("No alarm: there is no sign that claims and outcomes differ.")
+        say("No alarm: over the whole log there is no sign that claims and outcomes differ.")
+    if monitor.alarm is None and (differ := differing(parts, monitor.tolerance)):
+        say(differ)
     continued = f", {monitor.rows - counted:,} of them new" if counted else ""
     say(
         f"{shown(Path(arguments.file).name)}: {monitor.rows:,} rows{continued}; evidence {monitor.evidence:.3g}, the "

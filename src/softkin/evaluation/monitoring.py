@@ -351,6 +351,18 @@ class Window:
         }
 
 
+def differing(parts: "Sequence[Window]", tolerance: float = 0.0) -> str:
+    """A sentence about windows whose gap is beyond the tolerance although all are looked at; empty if there is none."""
+    off = [part for part in parts if part.gap.low > tolerance or part.gap.high < -tolerance]
+    if not off:
+        return ""
+    worst = max(off, key=lambda part: abs(part.gap))
+    many = "One window differs" if len(off) == 1 else f"{len(off)} of {len(parts)} windows differ"
+    how = "much" if worst.gap > 0 else "little"
+    furthest = worst.name if len(off) == 1 else f"furthest off is {worst.name}"
+    return f"{many}: {furthest}, which claims {abs(100 * worst.gap):.1f} points too {how}."
+
+
 def windows(
     confidence: Any,
     correct: Any,
@@ -367,23 +379,26 @@ def windows(
         times: (n,) dates or times in ISO 8601, such as "2026-03-01".
         every: "day", "week", "month", "year", or a number of rows. By default the shortest span that makes at most 24
             windows, or about ten windows of equally many rows where there are no times.
-        confidence_level: The level of the intervals of each window.
+        confidence_level: The probability that the intervals of all windows hold at once (Bonferroni): one looks at the
+            window that is furthest off.
     """
     p, y = _claims(confidence, correct)
-    level = checks.level(confidence_level)
     names = _window_names(len(p), times, every)
+    level = 1 - (1 - checks.level(confidence_level)) / max(1, len(set(names)))
     made, start = [], 0
     for end in range(1, len(p) + 1):
         if end < len(p) and names[end] == names[start]:
             continue
         part = slice(start, end)
-        right = (
-            bounds.of_share(float(y[part].sum()), end - start, level)
-            if np.isin(y[part], (0, 1)).all()
-            else bounds.of_mean(torch.from_numpy(y[part]), level, 0.0, 1.0)
-        )
-        gap = bounds.of_mean(torch.from_numpy(p[part] - y[part]), level, -1.0, 1.0)
-        made.append(Window(names[start], end - start, float(p[part].mean()), right, gap))
+        claimed = float(p[part].mean())
+        if np.isin(y[part], (0, 1)).all():
+            # Exact for equal claims, and cautious for others: right answers then vary less (Hoeffding, 1956).
+            right = bounds.of_share(float(y[part].sum()), end - start, level)
+            gap = Interval(claimed - right, claimed - right.high, claimed - right.low, level)
+        else:
+            right = bounds.of_mean(torch.from_numpy(y[part]), level, 0.0, 1.0)
+            gap = bounds.of_mean(torch.from_numpy(p[part] - y[part]), level, -1.0, 1.0)
+        made.append(Window(names[start], end - start, claimed, right, gap))
         start = end
     return made
 

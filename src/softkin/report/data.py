@@ -649,7 +649,7 @@ class MonitorPage(Page):
 
     kind: Literal["monitor"]
     headline: str
-    tone: Literal["good", "bad"]
+    tone: Literal["good", "bad", "plain"]
     detail: str
     rows: int
     alarm: AlarmShown | None

@@ -46,7 +46,7 @@ function gapFigure() {
     return [f.root, tip];
   });
   watch(["theme", "printing"], drawn.redraw);
-  const note = `Above the dashed line the model claims too much, below it too little. Lines are intervals of each window alone; a large dot has its whole interval ${tolerance ? "beyond the tolerated band" : "on one side"}.`;
+  const note = `Above the dashed line the model claims too much, below it too little. Lines are intervals that hold for all windows at once; a large dot has its whole interval ${tolerance ? "beyond the tolerated band" : "on one side"}.`;
   return figureOf({ title: "Gap of each window", note, drawn, rows: () => windowsTable("Gap of each window") });
 }
 

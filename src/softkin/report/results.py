@@ -256,8 +256,10 @@ def of_monitor(result: Mapping[str, Any]) -> MonitorPage:
         first += window["rows"]
     if alarm is None:
         headline = "No alarm"
+        differ = f" {result['differing']}" if result["differing"] else ""
         detail = (
-            f"There is no sign that claims and outcomes differ{_beyond(result)}. {_came_true(count, claimed, right)}"
+            f"Over the whole log there is no sign that claims and outcomes differ{_beyond(result)}.{differ} "
+            f"{_came_true(count, claimed, right)}"
         )
     else:
         headline = f"Alarm: the claims are {alarm['direction']}"
@@ -270,7 +272,7 @@ def of_monitor(result: Mapping[str, Any]) -> MonitorPage:
         **_common(result["name"], None, 0),
         "kind": "monitor",
         "headline": headline,
-        "tone": "good" if alarm is None else "bad",
+        "tone": "bad" if alarm is not None else "plain" if result["differing"] else "good",
         "detail": detail,
         "rows": result["rows"],
         "alarm": alarm,

@@ -641,7 +641,7 @@ interface MonitorPage {
   class_names: string[];
   kind: "monitor";
   headline: string;
-  tone: "good" | "bad";
+  tone: "good" | "bad" | "plain";
   detail: string;
   rows: number;
   alarm: AlarmShown | null;
@@ -727,7 +727,7 @@ interface PageData {
   fixes: Record<string, any>;
   learned: LearnedPair[];
   headline: string;
-  tone: "good" | "bad" | "good" | "bad" | "plain";
+  tone: "good" | "bad" | "plain";
   detail: string;
   columns: Column[];
   chart: string[];
