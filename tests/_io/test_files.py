@@ -6,7 +6,9 @@ import os
 import stat
 import subprocess
 import sys
+import time
 import zlib
+from threading import Event, Thread, current_thread
 
 import pytest
 from hypothesis import given
@@ -147,6 +149,29 @@ def test_files_of_one_result_come_together_or_not_at_all(tmp_path, monkeypatch):
     assert (tmp_path / "a").read_text() == "old"
     files.write_together({tmp_path / "a": "new", tmp_path / "b": b"new"})
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "new", "b": "new"}
+
+
+def test_files_of_one_result_are_not_mixed_with_those_of_another_process(tmp_path, monkeypatch):
+    replace, begun = os.replace, Event()
+
+    def slowly_if_first(old, new):
+        replace(old, new)
+        if current_thread().name == "first":
+            begun.set()
+            time.sleep(0.1)
+
+    def write(word):
+        files.write_together({tmp_path / "new" / name: word for name in "abc"})
+
+    monkeypatch.setattr(os, "replace", slowly_if_first)
+    # A lock belongs to an open folder, so it keeps threads apart just as it does processes.
+    first, second = Thread(target=write, args=["first"], name="first"), Thread(target=write, args=["second"])
+    first.start()
+    assert begun.wait(10)
+    second.start()
+    first.join()
+    second.join()
+    assert {path.read_text() for path in (tmp_path / "new").iterdir()} == {"second"}
 
 
 @pytest.mark.parametrize(

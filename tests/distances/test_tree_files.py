@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from softkin import SoftkinError, distances
+from softkin._core.assumption import Assumption
 from softkin.distances.tree_files import WordNet, _singulars, holds_tree, in_words, read_tree
 
 TREE = [
@@ -47,6 +48,29 @@ def test_files_of_all_forms_say_the_same(tmp_path):
         path.write_text(text, encoding="utf-8")
         torch.testing.assert_close(distances.from_taxonomy(path, names), D, msg=name)
     assert sorted(read_tree(tmp_path / "t.yaml").leaves) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat,animal\ndog,animal\ncar,vehicle\nvan,vehicle\n",
+        "cat,animal\ndog,animal\ncar,vehicle\nvan,vehicle\nanimal,thing\nvehicle,thing\n",
+    ],
+)
+def test_columns_of_class_and_superclass_without_a_header_are_turned_round(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    names = ["van", "cat", "car", "dog"]
+    with pytest.warns(Assumption, match=r"t\.csv is read with the child first: 'van' is below 'vehicle'"):
+        turned = distances.from_taxonomy(tmp_path / "t.csv", names)
+    pairs = {tuple(line.split(",")[::-1]) for line in text.split()} | {("thing", "animal"), ("thing", "vehicle")}
+    torch.testing.assert_close(turned, distances.from_taxonomy(pairs, names))
+    assert turned[0, 2] < turned[0, 1]
+
+
+def test_kinds_of_the_classes_do_not_turn_a_tree_round(tmp_path):
+    (tmp_path / "t.csv").write_text("cat,tabby\ncat,siamese\ndog,poodle\n")
+    with pytest.raises(SoftkinError, match="must have one root above all classes"):
+        distances.from_taxonomy(tmp_path / "t.csv", ["cat", "dog"])
 
 
 @pytest.mark.parametrize(

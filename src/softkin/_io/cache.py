@@ -83,21 +83,12 @@ def locked(path: Path) -> Iterator[None]:
     On a file system without locks every process is let in. Files are written elsewhere and renamed into place, so the
     worst that can happen is work done twice.
     """
-    try:
-        import fcntl
-    except ImportError:  # Windows
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(files.locked(path, os.O_RDWR | os.O_CREAT))
+        except OSError as error:
+            raise SoftkinError(unwritable(path, error)) from error
         yield
-        return
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise SoftkinError(unwritable(path, error)) from error
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def stamp(path: Path) -> list[int]:

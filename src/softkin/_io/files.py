@@ -47,11 +47,54 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
     """Write several files of one result: all are synced before the first gets its name.
 
     A full or failing disk leaves the old files and no new one. The files get their names in the order of ``contents``:
-    if the last one exists, the others do too, also after a crash.
+    if the last one exists, the others do too, also after a crash. Two processes that write to one folder take turns, so
+    that the files of both are never mixed.
 
     Raises:
         SoftkinError: A file cannot be written, or its name belongs to something other than a file.
     """
+    with contextlib.ExitStack() as alone:
+        if len(contents) > 1:
+            for folder in sorted({replaceable(path).parent for path in contents}):
+                alone.enter_context(_in_turn(folder))
+        _write_all(contents)
+
+
+@contextlib.contextmanager
+def _in_turn(folder: Path) -> Iterator[None]:
+    """One process after another writes the files of a result into a folder, which is made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder, os.O_RDONLY):
+            yield
+    except OSError as error:
+        raise SoftkinError(f"{folder} could not be written: {error.strerror or error}.") from error
+
+
+@contextlib.contextmanager
+def locked(path: Path, flags: int) -> Iterator[None]:
+    """A lock on ``path``, opened with ``flags``: one process at a time is inside; it is released when that ends.
+
+    On Windows and on a file system without locks every process is let in.
+
+    Raises:
+        OSError: The path cannot be opened.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(path, flags, 0o666)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _write_all(contents: Mapping[Path, bytes | str]) -> None:
     temporaries: dict[Path, str] = {}
     try:
         for path, content in contents.items():

@@ -234,7 +234,31 @@ def open_tree(edges: Edges, class_names: Names) -> tuple[Hierarchy, Names]:
     if name == "wordnet":
         pairs, nodes = WordNet(folder or None).above(class_names)
         return Hierarchy(pairs, name="WordNet"), nodes
-    return read_tree(edges), class_names
+    return _turned(read_tree(edges), class_names), class_names
+
+
+def _turned(hierarchy: Hierarchy, class_names: Names) -> Hierarchy:
+    """The hierarchy; upside down if all classes are its roots and every node has one child: then the child came first.
+
+    Several of what is then on top get a root above them.
+    """
+    below: dict[str, list[str]] = {}
+    for child, above in hierarchy.parents.items():
+        for parent in above:
+            below.setdefault(parent, []).append(child)
+    classes = [name if isinstance(name, str) else name[0] for name in class_names]
+    is_root = (name in below and not hierarchy.parents[name] for name in classes)
+    if not all(is_root) or any(len(children) > 1 for children in below.values()):
+        return hierarchy
+    first = classes[0]
+    warnings.warn(
+        f"{hierarchy.name} is read with the child first: {first!r} is below {below[first][0]!r}.",
+        Assumption,
+        stacklevel=4,
+    )
+    tops = [node for node in hierarchy.parents if node not in below]
+    pairs = [(children[0], child) for child, children in below.items()]
+    return Hierarchy([(TOP, top) for top in tops if len(tops) > 1] + pairs, name=hierarchy.name)
 
 
 def read_tree(path: str | Path) -> Hierarchy:
