@@ -1,5 +1,9 @@
 """Groups of rows on the page of one model: the numbers are those of the evaluation, and thresholds are shown as they are."""
 
+import html
+import re
+
+import numpy as np
 import pytest
 import torch
 
@@ -131,6 +135,13 @@ def test_pairs_whose_groups_differ_are_judged_and_advised_by_group():
     assert rule is not None
     assert f"sharp</bdi> above {100 * rule['threshold']:.1f}" in text
     assert "No threshold" not in text
+    # Its code fits a calibrator to each group, and runs.
+    code = html.unescape(re.search(r"In Python</summary><pre><code>(.*?)</code>", text, re.DOTALL)[1])
+    confidence, correct, _ = (part if part is None else part.numpy() for part in judges().arrays())
+    known = {"confidence": confidence, "correct": correct, "groups": np.array(judges().groups)}
+    exec(code, known)
+    assert sorted(known["cal"]) == sorted(shown)
+    assert "In the shell" not in text
 
 
 def test_pairs_whose_groups_do_not_differ_are_judged_together():

@@ -418,15 +418,27 @@ def _code(data: Mapping[str, Any]) -> str:
             f"cal = calibrators.{code}.fit(confidence, correct, from_probabilities=True)\n"
             "calibrated = cal.predict_proba(others, from_probabilities=True)"
         )
+    if _groups_differ(data):
+        python = (
+            "from softkin import calibrators\n\n"
+            "# confidence, correct, groups: arrays of held-out pairs, not of those you report on\n"
+            "cal = {}\n"
+            "for group in set(groups):\n"
+            "    mine = groups == group\n"
+            f"    cal[group] = calibrators.{code}\n"
+            "    cal[group].fit(confidence[mine], correct[mine], from_probabilities=True)"
+        )
+        return _folded("In Python", python)
     file = shlex.quote(data["source"]) if data.get("source") else f"test.{kind}"
     shell = (
         f"softkin calibrate fit validation.{kind} --method {method} --output cal/\n"
         f"softkin calibrate apply cal/ {file} --output calibrated.{kind}"
     )
-    return (
-        f'<details class="code"><summary>In Python</summary><pre><code>{escaped(python, 4000)}</code></pre></details>'
-        f'<details class="code"><summary>In the shell</summary><pre><code>{escaped(shell, 4000)}</code></pre></details>'
-    )
+    return _folded("In Python", python) + _folded("In the shell", shell)
+
+
+def _folded(title: str, code: str) -> str:
+    return f'<details class="code"><summary>{title}</summary><pre><code>{escaped(code, 4000)}</code></pre></details>'
 
 
 def _numbers(data: Mapping[str, Any], raw: Mapping[str, Any]) -> str:

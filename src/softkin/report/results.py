@@ -86,7 +86,7 @@ def _is_finite(line: Mapping[str, Any], key: str) -> bool:
 
 
 def _as_it_is(before: Mapping[str, Any], key: str) -> ReferenceLine:
-    """A line at the value without a calibrator: what lies beyond does harm."""
+    """A line at the value without a calibrator: beyond it, a calibrator makes things worse."""
     return {"value": from_number(before["metrics"][key]["value"]), "title": "uncalibrated"}
 
 
