@@ -6,7 +6,10 @@ import re
 import pytest
 
 from results_records import EXPECTED, recorded
+from softkin import cli
+from softkin.cli import train
 from softkin.lab.study import columns
+from softkin.lab.study.tabulation import Row
 from softkin.report import study_overview
 
 
@@ -130,3 +133,24 @@ def test_what_not_to_use_says_whether_a_calibrator_repairs_it():
     if repaired is not None:
         assert f"{repaired.title} brings that to" in shown["choices"][-1]["text"]
     assert study_overview._repaired(next(row for row in rows if row.method == "learned"), without) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "action", "command"),
+    [
+        ("learned+ts", "Train with learned labels (Learned), then fit a temperature", "--method learned --output run/"),
+        (
+            "learned-we+ts",
+            "Train with learned labels (Learned-WE), then fit a temperature",
+            "--distance we --prior-rows 1",
+        ),
+        ("we", "Train with class-similarity labels (WE)", "--method similarity --distance we --output run/"),
+        ("mixup", "Train with mixup", "--method mixup --output run/"),
+    ],
+)
+def test_the_line_of_code_is_a_command_that_trains_it(method, action, command):
+    row = Row(method, columns.title(method), {})
+    assert study_overview._action(row) == action
+    first, *_ = study_overview._code(row, "digits").splitlines()
+    assert command in first
+    train._session(cli.parser().parse_args(first.split()[1:])).check()

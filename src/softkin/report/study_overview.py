@@ -299,8 +299,10 @@ def _action(row: Row) -> str:
     fit = "" if calibrator is None else f"fit {CALIBRATORS.get(calibrator, registry.title(calibrator))}"
     if base == registry.ONE_HOT:
         return f"Keep the network, {fit}" if fit else "Use one-hot training as it is"
-    smooth = registry.named(base).kind == "similarity"
-    train = f"Train with {'class-similarity labels (' if smooth else ''}{registry.title(base)}{')' if smooth else ''}"
+    method = registry.named(base)
+    kind = "learned labels" if method.learned or base == registry.LEARNED else "class-similarity labels"
+    smooth = method.kind == "similarity" or base == registry.LEARNED
+    train = f"Train with {kind} ({registry.title(base)})" if smooth else f"Train with {registry.title(base)}"
     return f"{train}, then {fit}" if fit else train
 
 
@@ -315,7 +317,9 @@ def _effect(row: Row, plain: Row, seconds: Mapping[str, float]) -> str:
     usual = seconds.get(registry.ONE_HOT, 0.0)
     if base != registry.ONE_HOT:
         timed = usual > 0 and base in seconds
-        says.append(f"Training takes {seconds[base] / usual:.1f} × as long." if timed else "It needs a new training.")
+        says.append(
+            f"Training takes {seconds[base] / usual:.1f}\u00a0× as long." if timed else "It needs a new training."
+        )
         networks, passes = (1.0, 1.0) if row.cost is None else (row.cost["networks"], row.cost["passes"])
         if max(networks, passes) > 1:
             says.append(f"A prediction takes {passes:g} passes.")
@@ -350,7 +354,10 @@ def _code(row: Row, data: str) -> str | None:
     lines = []
     if base != registry.ONE_HOT:
         method = registry.named(base)
-        how = f"--method {base}" if method.kind == "training" else f"--method similarity --distance {base}"
+        how = f"--method {base}"
+        if method.kind == "similarity":
+            source = base.removeprefix(f"{registry.LEARNED}-") if method.learned else base
+            how = f"--method similarity --distance {source}{' --prior-rows 1 --alpha 0.5' if method.learned else ''}"
         lines.append(f"softkin train {shlex.quote(data)} {how} --output run/")
     if calibrator is not None and calibrator not in HEADS:
         name = calibrators.REGISTRY.canonical(calibrator)
