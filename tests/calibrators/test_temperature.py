@@ -252,6 +252,16 @@ def test_an_under_confident_model_is_called_so():
     assert "the model was under-confident" in repr(cal)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_temperature_that_is_not_told_from_1_is_no_verdict(seed):
+    """The twin is the likelihood-ratio test: twice the fall of the summed NLL against 3.84."""
+    z, y = drawn(seed, factor=1.05)
+    cal = TemperatureScaling().fit(z, y)
+    told = 2 * len(z) * (nll(z, y, 1.0) - nll(z, y, cal.temperature_)) > 3.84
+    assert ("confident" in repr(cal)) == told
+    assert ("these samples do not tell it from 1" in repr(cal)) == (not told)
+
+
 def test_one_wild_row_does_not_move_the_bracket():
     z, y = drawn(5)
     z[0] *= 1e5

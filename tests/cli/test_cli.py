@@ -488,7 +488,7 @@ def test_calibrate_fit_takes_the_best_by_cross_validation(capsys, tmp_path):
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_calibrator_that_cannot_help_is_not_advised(capsys, tmp_path):
+def test_where_no_calibrator_helps_the_one_that_is_written_changes_nothing(capsys, tmp_path):
     generator = np.random.default_rng(0)
     p = generator.uniform(size=40)
     lines = [f"{y:d},{share:.3f}" for y, share in zip(generator.random(40) < p, p, strict=True)]
@@ -497,8 +497,14 @@ def test_a_calibrator_that_cannot_help_is_not_advised(capsys, tmp_path):
     code, output, _ = run(capsys, "calibrate", "fit", source, "--output", tmp_path / "cal")
     assert code == 0
     assert output.startswith(
-        "No calibrator helps: by cross-validation the best, temperature, takes the NLL from 0.5492"
+        "No calibrator helps, so the one that is written changes nothing: by cross-validation the best, temperature, "
+        "takes the NLL from 0.5492"
     )
+    assert "confident" not in output
+    assert "Fitted on" not in output
+    written = calibrators.load(tmp_path / "cal")
+    given = torch.tensor([[0.3, 0.7], [0.0, 1.0]], dtype=torch.float64)
+    assert torch.equal(torch.as_tensor(written.predict_proba(given, from_probabilities=True)), given)
 
 
 @pytest.mark.filterwarnings("default")

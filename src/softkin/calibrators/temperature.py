@@ -313,6 +313,9 @@ def _beyond(u: Tensor, own: Tensor, high: float, least: float) -> tuple[list[tup
     return valleys(u[left], own[left], high / (UNIFORM * REACH), end, margin=0.0), end
 
 
+TOLD = 1.92  # half the 95 % quantile of χ² with one degree of freedom: a likelihood-ratio test of T = 1
+
+
 def starting_factor(z: Tensor, y: Tensor, weights: Tensor | None = None) -> float:
     """The β of the best temperature, from which other methods start: saturated scores have no curvature."""
     least = best_temperature(*below_top(z, y), "nll", weights)
@@ -329,7 +332,7 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
     ``certificate_.bound_hit`` says so. The winning class never changes.
 
     T > 1 says that the model was over-confident, T < 1 that it was under-confident, as one trained on smooth labels
-    often is.
+    often is. Where a likelihood-ratio test at 5 % does not tell T from 1, the certificate says neither.
 
     Args:
         objective: "nll" or "mse".
@@ -373,12 +376,13 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
             iterations=least.iterations,
             bound_hit=least.at_bound,
             converged=least.converged and math.isfinite(least.value) and math.isfinite(least.slope),
-            notes=(self._note(least, all_right=not bool(own.any())),),
+            notes=(self._note(least, len(z) * (before - after), all_right=not bool(own.any())),),
             nll=(before, after),
             argmax_kept=True,
         )
 
-    def _note(self, least: Minimum, *, all_right: bool) -> str:
+    def _note(self, least: Minimum, gain: float, *, all_right: bool) -> str:
+        """What T says; ``gain`` is how far the summed NLL falls, of which T = 1 loses more than TOLD once in 20."""
         verdict = "the model was over-confident" if self.temperature_ > 1 else "the model was under-confident"
         if least.at_bound and least.slope <= 0:
             why = "as every sample is predicted right" if all_right else "as the squared error keeps falling towards it"
@@ -387,6 +391,8 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
             verdict = "the upper bound, as the scores say nothing about the labels"
         elif abs(self.temperature_ - 1) < 1e-6:
             verdict = "nothing to change"
+        elif gain < TOLD:
+            verdict = "these samples do not tell it from 1"
         more = f" ({least.valleys} local minima were compared)" if least.valleys > 1 else ""
         sure = ""
         if self.objective == "mse":

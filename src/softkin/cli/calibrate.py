@@ -239,6 +239,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     else:
         method = calibrations.method(arguments.method) if chosen is None else chosen.candidates[0].calibrator
     calibrator = calibrations.fit(method, held_out, floor=floor, **beside)
+    calibrator.fell_back_ = chosen is not None and not _helps(chosen)
     if arguments.certify:
         calibrator.certify(held_out.scores, held_out.known_labels, from_probabilities=held_out.are_probabilities)
     calibrator.save(arguments.output)
@@ -249,6 +250,9 @@ def _fit(arguments: argparse.Namespace) -> None:
         return
     if chosen is not None:
         _print_choice(chosen)
+    if calibrator.fell_back_:
+        wrote(target(arguments))
+        return
     say(f"{_summary(calibrator)}\nFitted on {signed(calibrator.certificate_.outcome)}")
     changed = calibrator.certificate_.argmax_changed
     if changed and calibrator.name != "temperature":
@@ -288,15 +292,24 @@ def _nll(predictions: "Predictions", p: "Tensor") -> float:
     return metrics.nll(of, labels, sample_weight=weights)
 
 
+def _helps(chosen: "BestFit") -> bool:
+    """Whether the best calibrator lowers the cross-validated NLL, in the digits that are printed."""
+    before, after = chosen.uncalibrated, chosen.candidates[0].score
+    return after < before and f"{before:.4f}" != f"{after:.4f}"
+
+
 def _print_choice(chosen: "BestFit") -> None:
     """Print which calibrator cross-validation chose and how sure that is, then the table of all."""
     best = chosen.candidates[0]
     before, after = (_plain(files.number(score)) for score in (chosen.uncalibrated, best.score))
     name = best.calibrator.in_words()
-    if best.score < chosen.uncalibrated:
+    if _helps(chosen):
         say(f"Use {name}: NLL {before} → {after} by cross-validation{_lead(chosen)}.")
     else:
-        say(f"No calibrator helps: by cross-validation the best, {name}, takes the NLL from {before} to {after}.")
+        say(
+            f"No calibrator helps, so the one that is written changes nothing: by cross-validation the best, {name}, "
+            f"takes the NLL from {before} to {after}."
+        )
     rows = [[one.calibrator.in_words(), _plain(files.number(one.score))] for one in chosen.candidates]
     rows.append(["uncalibrated", before])
     place = next((n for n, one in enumerate(chosen.candidates) if one.score > chosen.uncalibrated), len(rows) - 1)
@@ -321,8 +334,6 @@ def _lead(chosen: "BestFit") -> str:
 
 def _summary(calibrator: "Calibrator") -> str:
     """The calibrator's name and its fitted numbers."""
-    if calibrator.fell_back_:
-        return f"{calibrator.in_words()} changes nothing: calibrating made the held-out NLL worse"
     return ", ".join(part for part in (calibrator.in_words(), signed(calibrator.summary())) if part)
 
 
