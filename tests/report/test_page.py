@@ -551,6 +551,18 @@ def test_the_address_keeps_the_state(page, path):
     assert page.run("return document.querySelector('#reliability .chart svg').querySelectorAll('.zone').length") == 5
 
 
+@pytest.mark.parametrize("address", ["#abstain&threshold=0.9", "#decisions&calibrator=temperature", "#abstain"])
+def test_a_link_lands_on_its_section(page, path, address):
+    page.driver.get("about:blank")
+    page.driver.get(path.resolve().as_uri() + address)
+    page.wait("performance.getEntriesByName('softkin-complete').length > 0")
+    section = address[1:].split("&")[0]
+    page.wait(f"Math.abs(document.getElementById('{section}').getBoundingClientRect().top) < 200")
+    page.run("dispatchEvent(new Event('wheel')); scrollTo({top: 0, behavior: 'instant'})")
+    page.choose("variant", 1)  # what moves the page later does not pull the reader back
+    assert page.run("return scrollY") < 600
+
+
 def test_the_focus_stays_where_it_was(page):
     from selenium.webdriver import Keys
 

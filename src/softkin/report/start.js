@@ -6,7 +6,18 @@ function followAddress() {
   makeAll();
   readAddress();
   const section = location.hash.slice(1).split("&")[0];
-  if (!section.includes("=")) document.getElementById(decodeURIComponent(section))?.scrollIntoView();
+  const node = section.includes("=") ? null : document.getElementById(decodeURIComponent(section));
+  if (node) landAt(node);
+}
+
+// Go to a section, and stay there while charts above it get their height, until the reader moves.
+function landAt(node) {
+  const land = () => node.scrollIntoView({ behavior: "instant" });
+  const watch = new ResizeObserver(land);
+  const leave = () => watch.disconnect();
+  watch.observe(document.body); // which calls it once at the start
+  for (const event of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(event, leave, { once: true });
+  setTimeout(leave, 1000);
 }
 
 PAGES[data.kind]();
