@@ -127,4 +127,4 @@ def test_data_are_named_once(capsys):
             cli.parser().parse_args([command, "digits", "--data", "other.npz"])
         assert f"softkin {command}: the data are named twice: digits and other.npz" in capsys.readouterr().err
     assert cli.main(["train"]) == 2
-    assert "softkin train: the data to train on are missing; name them first" in capsys.readouterr().err
+    assert "softkin train: SOURCE is missing: name the data to train on" in capsys.readouterr().err

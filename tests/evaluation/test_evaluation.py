@@ -57,7 +57,7 @@ def test_output_report_and_force(capsys, tmp_path):
     [
         (["absent.npz"], 1, "absent.npz could not be read: there is no such file"),
         (["UNCLEAR"], 1, "does not say whether its numbers are logits or probabilities, and the numbers could be either; type --logits"),
-        (["UNCLEAR", "--probs"], 1, "must have rows that sum to 1, but row 0 sums to 1.4"),
+        (["UNCLEAR", "--probs"], 1, "must have rows that sum to 1, but row 0 (counted from 0) sums to 1.4"),
         (["NOLABELS"], 1, "must have labels, one for each row; name their column with --label-column, or a file"),
         (["GOOD", "--confidence", "1.5"], 2, "--confidence must be between 0 and 1, or between 0% and 100%, got 1.5"),
         (["GOOD", "--abstain", "2"], 2, "--abstain must be between 0 and 1, or between 0% and 100%, got 2"),

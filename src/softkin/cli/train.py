@@ -120,7 +120,7 @@ def check(arguments: argparse.Namespace) -> None:
     from softkin.lab.training.launch import TRACKERS
 
     if arguments.source is None:
-        raise ValueError("the data to train on are missing; name them first, as in `softkin train digits`.")
+        raise ValueError("SOURCE is missing: name the data to train on, as in `softkin train digits`.")
     _session(arguments).check()
     for name in arguments.tracker:
         require(name, TRACKERS, "--tracker")

@@ -18,14 +18,15 @@ from softkin._io.roles import ScoreKind
 INFERRED: tuple[tuple[str, str, str], ...] = (
     ("no name says whether the numbers are logits or probabilities",
      "if rows sum to 1, up to rounding, the numbers are probabilities; if rows sum to 100, they are percentages; if "
-     "some are negative or rows have other sums, they are logits (or log-probabilities); numbers from 0 to 1 with "
-     "other sums are asked about",
+     "some are negative or rows have other sums, they are logits (or log-probabilities); if "
+     "all lie between 0 and 1 and rows have other sums, the file is refused, and the message names both options",
      "`--logits`, `--probs`"),
     ("labels under a name that is not in the list below",
      "the labels are the column whose texts are names of other columns; if there are several, words in their names "
-     "(true, actual, final; predicted, guess) decide. Beside a single score they are the only column with two values, "
-     "such as 0 and 1. Otherwise they are the only column of class numbers, or of as many words as scores, that agrees "
-     "with the highest score more often than guessing would, but not always", "`--label-column NAME`"),
+     "(true, actual, final; predicted, guess) decide. If "
+     "there is a single score, the labels are the only column with two values, such as 0 and 1. Otherwise they are "
+     "the only column of class numbers (or with as many different words as there are scores) that agrees with the "
+     "highest score more often than guessing would, but not in every row", "`--label-column NAME`"),
     ("truth in as many columns as classes: `true_cat`, `true_dog` beside `prob_cat`, `prob_dog`",
      "one 1 in each row: the classes; names such as `votes_cat`: people's votes; any number of ones: several labels "
      "per sample", "`--label-column NAME`, `--multi-label`"),
@@ -37,14 +38,15 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "found",
      "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line"),
     ("labels from 1 to K, as `2.0`, as a column (N, 1), or in another spelling (`CAT `)", "understood", ""),
-    ("labels are names beside scores without names", "as many names as scores are taken in alphabetical order",
+    ("labels are names beside scores without names",
+     "if there are as many names as scores, the names in alphabetical order are assigned to the scores",
      "`--class-names FILE`, one name per line, in the order of the columns"),
     ("rows were rounded and no longer sum to 1", "divided by their sums; refused where rounding cannot explain it",
      "`--renormalise`"),
     ("separated by semicolons, tabs or bars; decimal commas, percent signs, marked thousands, quotes; UTF-16 or "
      "Windows-1252; remarks or `sep=;` above the header; packed as `.csv.gz`", "read", ""),
-    ("no header", "columns are called `column 1`, `column 2` …; the labels are the only column of texts, or the only "
-     "one of whole numbers that do not count the rows", '`--label-column "column 5"`'),
+    ("no header", "columns are called `column 1`, `column 2` …; the labels are the only column of texts, or the "
+     "only column of whole numbers that are not row numbers", '`--label-column "column 5"`'),
     ("a folder or a pattern of files", "one set, in the order of the names; the same classes in another order are "
      "matched "
      "by name", ""),
@@ -53,8 +55,8 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
     ("lists or numbers by name printed into the cells of a CSV, as `pandas` writes `[0.1, 0.9]`", "read; refused where "
      "the printing left some out (`...`)", ""),
     ("a label, a prediction and one score", "with more than two classes, or if it is never below 0.5, the score is "
-     "the prediction's confidence; otherwise it is the probability of the class that is predicted where it is above "
-     "0.5",
+     "the prediction's confidence; otherwise it is the probability of one class: "
+     "the one predicted in rows whose score is above 0.5",
      "`--positive-class NAME`"),
     ("numbers beside the one score of a binary model: amounts, ages, features", "left out and named, if there are "
      "two kinds of labels and only one column lies between 0 and 1 or is called a score", "`--class-columns NAME`"),
