@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin import SoftkinError
 from softkin._core.names import counted, require
 from softkin._io.escape import terminal
 from softkin.cli import choices, running
@@ -118,6 +119,15 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def run(arguments: argparse.Namespace) -> None:
     """List, train, print, draw."""
+    from softkin.lab.data.published import NotFetched
+
+    try:
+        _run(arguments)
+    except NotFetched as error:
+        raise SoftkinError(f"{error} If you have the data, name them, as in --data cifar100=PATH.") from error
+
+
+def _run(arguments: argparse.Namespace) -> None:
     from softkin import report
     from softkin.lab import suites
 

@@ -437,6 +437,16 @@ def test_command_refuses_in_one_sentence(arguments, code, words, capsys):
     assert "Traceback" not in error
 
 
+def test_without_a_network_the_command_names_the_option_for_data_at_hand(monkeypatch, tmp_path, capsys):
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # where nobody listens
+    monkeypatch.setenv("SOFTKIN_CACHE", str(tmp_path / "cache"))
+    assert main(["paper", "run", "table1", "--scale", "trial", "--output", str(tmp_path / "runs")]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "could not be reached" in said
+    assert said.endswith("If you have the data, name them, as in --data cifar100=PATH.")
+
+
 def test_command_hands_the_study_to_a_cluster(monkeypatch, tmp_path):
     asked = {}
 

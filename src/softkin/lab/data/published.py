@@ -134,6 +134,10 @@ DATA_SETS.add(
 )
 
 
+class NotFetched(SoftkinError):
+    """A published file could not be downloaded; a copy of the data may lie elsewhere."""
+
+
 def names() -> list[str]:
     """The names that ``get`` accepts."""
     return list(DATA_SETS)
@@ -201,7 +205,7 @@ def _fetched(file: PublishedFile, known: DataSet, force: bool, progress: bool | 
     try:
         archives.fetch(file.url, target, md5=file.md5, size=file.size, progress=progress)
     except SoftkinError as error:
-        raise SoftkinError(
+        raise NotFetched(
             f"{str(error).rstrip('.')}. Where there is no network, fetch that file elsewhere and put it at {target}, "
             "then try again."
         ) from error
