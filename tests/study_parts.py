@@ -35,6 +35,19 @@ def kept(**changes):
     return Kept(StudySpec.from_dict({**values, **changes}), {**DATA, "contents": dict(CONTENTS)})
 
 
+def run_record(kind, **changes):
+    """The record of a run that was never made."""
+    record = {"kind": kind, "title": "", "spec": {}, "softkin": "0", "versions": {}, "device": "cpu", "threads": 1}
+    record |= {"host": "", "pid": 1, "seconds": 0.5, "split_digest": "0", "data_digest": "0"}
+    if kind != "distances":
+        record |= {"metrics": {}, "ood": [], "seed": 0, "effective_target": "one-hot labels"}
+    if kind == "training":
+        record |= {"training_seconds": 0.5, "history": []}
+    if kind == "result":
+        record |= {"method": "ts", "chosen": "0" * 16, "predictions": "0" * 16, "values": {}, "tried": [], "cost": None}
+    return record | changes
+
+
 def quick(**changes):
     """A study on real digits that takes a second or two."""
     values = {

@@ -35,6 +35,7 @@ from softkin.predictions import blocks as prediction_blocks
 from softkin.predictions import reading as prediction_files
 from softkin.report import attach
 from softkin.word_vectors import vector_files
+from study_parts import run_record
 
 pytestmark = pytest.mark.slow
 
@@ -404,7 +405,8 @@ def test_a_node_without_a_name_is_refused_with_the_files_name(tmp_path, content)
 
 
 def test_a_record_without_metrics_and_ids_that_are_lists_are_damage(tmp_path):
-    record = {"kind": "training", "files": {}}
+    record = run_record("training", files={})
+    del record["metrics"]
     files.write_json(tmp_path / "record.json", bundles.sealed(record))
     with pytest.raises(SoftkinError, match="record.json could not be read as the record of a run.*lacks 'metrics'"):
         records.read(tmp_path)
@@ -421,13 +423,15 @@ def test_a_record_without_metrics_and_ids_that_are_lists_are_damage(tmp_path):
         ({"kind": "trainin"}, "lacks 'trainin'"),
         ({"kind": ["result"]}, "could not be read as the record of a run"),
         ({"metrics": []}, "has a field 'metrics' of another type than a record's"),
+        ({"seed": None}, "has a field 'seed' of another type than a record's"),
+        ({"found": [0.1]}, "has a field 'found' of another type than a record's"),
+        ({"seconds": "long"}, "has a field 'seconds' of another type than a record's"),
         ({"chosen": "../../elsewhere"}, "must name runs of its own study, got '../../elsewhere'"),
     ],
 )
 def test_a_record_with_other_fields_than_its_kind_has_is_damage(changes, words, tmp_path):
     """Found by fuzzing: a record of an unknown kind that lacked its metrics."""
-    texts = {"method": "ts", "chosen": "0" * 16, "predictions": "0" * 16}
-    record = {"kind": "result", "files": {}, "metrics": {}, "values": {}, "tried": [], "ood": [], "seed": 0, **texts}
+    record = run_record("result", files={})
     files.write_json(tmp_path / "record.json", bundles.sealed(record))
     assert records.read(tmp_path) == record
     record |= changes
@@ -443,7 +447,7 @@ def test_a_record_leads_to_no_pipe_device_or_file_elsewhere(tmp_path):
         ("/dev/zero", "record.json must name files of its own folder, got '/dev/zero'"),
         ("../x", "record.json must name files of its own folder, got '../x'"),
     ):
-        record = {"kind": "distances", "files": {name: "0" * 64}}
+        record = run_record("distances", files={name: "0" * 64})
         files.write_json(tmp_path / "record.json", bundles.sealed(record))
         with pytest.raises(SoftkinError, match=said):
             records.read(tmp_path)

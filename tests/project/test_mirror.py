@@ -28,8 +28,8 @@ ELSEWHERE = {
         "lab/training/objectives/objective.py",
     ],
     "a part of the training loop; lab/training/test_loop and test_processes run it": [
-        "lab/training/checkpoints.py", "lab/training/launch.py",
-        "lab/training/session.py",
+        "lab/training/checkpoints.py", "lab/training/events.py", "lab/training/launch.py",
+        "lab/training/session.py", "lab/training/signals.py",
         ],
     "a part of running studies; lab/study/test_run runs it": [
         "lab/study/folder.py", "lab/study/writing.py",

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -249,7 +249,7 @@ def _histories(folder: StudyFolder, by_method: Mapping[str, Sequence[Result]]) -
     lines: list[History] = []
     for method, results in by_method.items():
         for result in results:
-            record = folder.records.find(result.record["chosen"])
+            record = folder.records.training(result.record["chosen"])
             if record is None or result.record["predictions"] != result.record["chosen"]:
                 continue
             history = record["history"]
@@ -257,7 +257,9 @@ def _histories(folder: StudyFolder, by_method: Mapping[str, Sequence[Result]]) -
             entries = history[step - 1 :: step]
             keys = [key for key in ("loss", "validation_nll", "validation_accuracy", "validation_ece", "alpha")
                     if any(key in entry for entry in entries)]  # fmt: skip
-            values: dict[str, list[files.Plain]] = {key: [_point(entry.get(key)) for entry in entries] for key in keys}
+            values: dict[str, list[files.Plain]] = {
+                key: [_point(cast(Mapping[str, files.Plain], entry).get(key)) for entry in entries] for key in keys
+            }
             epochs = [entry["epoch"] for entry in entries]
             lines.append({"method": method, "seed": result.seed, "epochs": epochs, "values": values})
     return lines
@@ -279,7 +281,7 @@ def _similarity(
     sections: list[Similarity] = []
     for method, results in by_method.items():
         result = results[0]
-        record = records.find(result.record["chosen"])
+        record = records.training(result.record["chosen"])
         digest = None if record is None else record["spec"].get("distances")
         if digest is None or result.record["predictions"] != result.record["chosen"]:
             continue
@@ -288,7 +290,7 @@ def _similarity(
         d = read.values if first.class_names is None else matrices.in_order_of(read, first.class_names, path)
         as_it_is = read.kind == "similarity"  # from a file, with its β in it
         d = distances.from_similarity(d) if as_it_is else d
-        values = {**result.record["values"], **result.record.get("found", {})}
+        values: dict[str, Any] = {**result.record["values"], **result.record.get("found", {})}
         content = matrix.encoded(
             d,
             num_classes=first.num_classes,

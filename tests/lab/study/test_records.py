@@ -9,7 +9,7 @@ from softkin import SoftkinError
 from softkin._io import bundles
 from softkin.lab.study.records import Kept, Records, keep, kept_in, measured, read
 from softkin.metrics.measurement import Measured
-from study_parts import kept
+from study_parts import kept, run_record
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def done(tmp_path):
     records = Records(tmp_path)
     records.path("run").mkdir(parents=True)
     (records.path("run") / "test.bin").write_bytes(b"predictions")
-    records.commit("run", {"kind": "distances", "metrics": {"nll": {"value": 0.5}}}, ["test.bin"])
+    records.commit("run", run_record("training", metrics={"nll": {"value": 0.5}}), ["test.bin"])
     return records
 
 
@@ -201,7 +201,7 @@ def test_infinite_metrics_are_written_as_text_and_read_as_numbers(tmp_path):
     chance = Measured(0.1, 0.05, 0.2, 0.95)
     metrics = {"nll": Measured(math.inf), "ece_hist": Measured(0.5, when_calibrated=chance, caveat="one bin")}
     written = {key: one.to_dict() for key, one in metrics.items()}
-    records.commit("run", {"kind": "distances", "metrics": written}, [])
+    records.commit("run", run_record("training", metrics=written), [])
     plain = json.loads((records.path("run") / "record.json").read_text(), parse_constant=pytest.fail)
     assert plain["metrics"]["nll"] == {"value": "Infinity"}
     assert measured(Records(tmp_path).find("run")) == metrics
@@ -211,5 +211,5 @@ def test_infinite_metrics_are_written_as_text_and_read_as_numbers(tmp_path):
 def test_metrics_of_another_form_are_refused(tmp_path, metrics):
     records = Records(tmp_path)
     records.path("run").mkdir(parents=True)
-    records.commit("run", {"kind": "distances", "metrics": metrics}, [])
+    records.commit("run", run_record("training", metrics=metrics), [])
     assert Records(tmp_path).find("run") is None

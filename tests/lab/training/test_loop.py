@@ -20,7 +20,7 @@ from softkin import SoftkinError, predictions, smoothing
 from softkin._core import randomness
 from softkin.lab import data, models, training
 from softkin.lab.data import Labelled
-from softkin.lab.training import Method, Recipe, checkpoints, loop
+from softkin.lab.training import Method, Recipe, checkpoints, events
 
 
 @pytest.fixture(scope="module")
@@ -505,7 +505,7 @@ def test_json_lines_tell_steps_epochs_and_checkpoints(split, tmp_path, capsys):
 
 
 def test_json_lines_write_infinity_as_all_json_does(tmp_path):
-    with loop.live(False, tmp_path / "log.jsonl", description="", main=True) as told:
+    with events.live(False, tmp_path / "log.jsonl", description="", main=True) as told:
         told.tell("epoch", validation_nll=math.inf, loss=math.nan)
     line = json.loads((tmp_path / "log.jsonl").read_text(), parse_constant=pytest.fail)
     assert (line["validation_nll"], line["loss"]) == ("Infinity", None)

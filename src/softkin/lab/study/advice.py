@@ -244,7 +244,7 @@ class Baseline:
         records = self._folder.records
         if self._tell is None:
             return
-        jobs = [self._folder.plan.one_hot(seed, records.find) for seed in self._seeds]
+        jobs = [self._folder.plan.one_hot(seed, records.training) for seed in self._seeds]
         digests = [job.digest for job in jobs if job is not None and records.find(job.digest) is not None]
         if len(digests) < len(jobs):
             return

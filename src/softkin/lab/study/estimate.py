@@ -103,7 +103,7 @@ def estimated(kept: Kept, folder: str | Path, *, device: str | None = None, work
     """Like ``estimate``, of a study whose fields are filled in."""
     device = device or default_device()
     plan, records = Plan(kept), Records(folder)
-    jobs = list(plan.jobs(records.find))
+    jobs = list(plan.jobs(records.training))
     done = {job.digest for job in jobs if records.find(job.digest) is not None}
     each = _seconds_of_training(plan, device)
     first = plan.training("one-hot", {}, kept.spec.seeds[0]).run
@@ -111,7 +111,7 @@ def estimated(kept: Kept, folder: str | Path, *, device: str | None = None, work
     parts, classes = first.rows.split(progress=False), int(kept.data["classes"])
     count, total = 0.0, 0.0
     for base in kept.spec.bases():
-        few, long = _to_come(plan, base, records.find)
+        few, long = _to_come(plan, base, records.training)
         count, total = count + few, total + each * _networks(plan.spec, base) * long
     for job in (job for job in jobs if job.digest not in done):
         if isinstance(job.run, TrainingRun):

@@ -7,7 +7,7 @@ from pathlib import Path
 from softkin import predictions
 from softkin.lab.study.claims import Claims
 from softkin.lab.study.plan import Plan
-from softkin.lab.study.records import Record, Records, kept_in, measured
+from softkin.lab.study.records import Records, ResultRecord, kept_in, measured
 from softkin.lab.training.training_run import Unknown
 from softkin.metrics.measurement import Measured
 from softkin.predictions import Predictions
@@ -19,7 +19,7 @@ class Result:
 
     method: str
     seed: int
-    record: Record
+    record: ResultRecord
     folder: Path
     """The folder of the study"""
 
@@ -66,7 +66,8 @@ class StudyFolder:
 
     def results(self) -> list[Result]:
         """The finished results of every method on every seed, in the order of the study."""
-        done = [(name, seed, self.records.find(job.digest)) for name, seed, job in self.plan.results(self.records.find)]
+        planned = self.plan.results(self.records.training)
+        done = [(name, seed, self.records.result(job.digest)) for name, seed, job in planned]
         return [Result(name, seed, record, self.path) for name, seed, record in done if record is not None]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -74,7 +74,7 @@ def perform(
         outcome, names = _training(run, out, inputs, device, work)
     else:
         outcome, names = _result(run, out, inputs)
-    record: Record = {
+    record = {
         "kind": job.kind,
         "title": job.title,
         "spec": run.spec(),
@@ -88,7 +88,7 @@ def perform(
         "processor_seconds": time.process_time() - busy,
         **outcome,
     }
-    return record, names
+    return cast(Record, record), names
 
 
 def versions() -> dict[str, str]:
@@ -315,6 +315,7 @@ def _result(run: ResultRun, out: Path, inputs: Inputs) -> tuple[dict[str, Any], 
     assert run.choice is not None
     source = inputs(run.choice.run)
     record = read(source)
+    assert record["kind"] == "training"
     test = predictions.load(source / "test.safetensors")
     unknown_files = Unknown(tuple(record["ood"])).file_names()
     unknown = {name: predictions.load(source / f"{name}.safetensors") for name in unknown_files}

@@ -20,7 +20,7 @@ from softkin import word_vectors
 from softkin._io import files
 from softkin.lab.study import columns
 from softkin.lab.study import columns as registry
-from softkin.lab.study.records import Kept, Record, measured
+from softkin.lab.study.records import Kept, TrainingRecord, measured
 from softkin.lab.study.spec import REFINED, TREE, TUNABLE
 from softkin.lab.training.methods import Value, in_words
 from softkin.lab.training.recipe import Recipe
@@ -32,8 +32,8 @@ FACTOR = 3.0
 MOST_STEPS = 5  # factors from the recipe's value: 243
 LEAST_DECAY = 1e-4  # the first weight decay that is tried beside 0
 
-Lookup = Callable[[str], Record | None]
-"""The record of a run, by its digest, if the run is done"""
+Lookup = Callable[[str], TrainingRecord | None]
+"""The record of a training, by its digest, if it is done"""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Trial:
     job: Job
     values: Mapping[str, Value]
     epochs: int
-    record: Record | None
+    record: TrainingRecord | None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the record of the choice."""
@@ -148,7 +148,7 @@ class RecipeTrial:
     field: str
     """The field of the recipe that is being searched"""
     recipe: Mapping[str, Any]
-    record: Record | None
+    record: TrainingRecord | None
 
     @property
     def loss(self) -> float:
@@ -384,7 +384,7 @@ class Plan:
         Args:
             base: The training method.
             seed: The seed.
-            lookup: The records of finished runs.
+            lookup: The records of finished trainings.
             by: The number that chooses; by default that of the method without a calibrator.
         """
         by = by or self.spec.selects(base)
@@ -452,11 +452,11 @@ class Plan:
     def _measured_against_one_hot(self) -> bool:
         return self.spec.accuracy_budget is not None and registry.ONE_HOT in self.spec.bases()
 
-    def _one_hot(self, seed: int, lookup: Lookup) -> Record | None:
+    def _one_hot(self, seed: int, lookup: Lookup) -> TrainingRecord | None:
         job = self.one_hot(seed, lookup) if self._measured_against_one_hot else None
         return None if job is None else lookup(job.digest)
 
-    def _ranked(self, trials: list[Trial], reference: Record | None, by: str) -> list[Trial]:
+    def _ranked(self, trials: list[Trial], reference: TrainingRecord | None, by: str) -> list[Trial]:
         """The trials ordered by a number on validation rows, the best first; ties keep the order of the grid."""
         spec = self.spec
         tried = [(trial, _metrics(trial.record)) for trial in trials]
@@ -528,12 +528,12 @@ class Plan:
         return Unknown(sets, self.spec.ood_rows, tuple(self._contents.get(f"ood {name}") for name in sets))
 
 
-def _metrics(record: Record | None) -> Mapping[str, float]:
+def _metrics(record: TrainingRecord | None) -> Mapping[str, float]:
     assert record is not None
     return {key: one.value for key, one in measured(record).items()}
 
 
-def _refined(record: Record | None) -> float:
+def _refined(record: TrainingRecord | None) -> float:
     """The validation NLL after a temperature; a training that failed has none, and loses."""
     assert record is not None
     loss = files.from_number(record.get("refined_nll", math.inf))

@@ -17,47 +17,112 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, NotRequired, TypedDict, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from softkin import SoftkinError
 from softkin._io import bundles, files
+from softkin._io.files import Plain
 from softkin.lab import models
 from softkin.lab.study.claims import create
 from softkin.lab.study.spec import StudySpec
+from softkin.lab.training.declaration import Value
 from softkin.lab.training.recipe import Recipe
-from softkin.metrics.measurement import Measured
+from softkin.lab.training.training_run import Cost, TrainingData
+from softkin.metrics.measurement import Measured, MeasuredData
 
 FORMAT = 2
 RECORD = "record.json"
 FAILURE = "failure.json"
 STUDY = "study.json"
 
-Record = dict[str, Any]
-FIELDS: dict[str, dict[str, type]] = {
-    "distances": {},
-    "training": {
-        "metrics": dict,
-        "spec": dict,
-        "history": list,
-        "ood": list,
-        "effective_target": str,
-        "data_digest": object,
-        "split_digest": object,
-        "seconds": object,
-        "training_seconds": object,
-    },
-    "result": {
-        "metrics": dict,
-        "values": dict,
-        "tried": list,
-        "ood": list,
-        "seed": int,
-        "method": str,
-        "chosen": str,
-        "predictions": str,
-    },
-}
-"""The fields that a record of each kind must have, with their types"""
+
+class Described(TypedDict):
+    """What a record of every kind says of its run; ``Records.commit`` adds the digest and those of its files."""
+
+    title: str
+    spec: dict[str, Any]
+    softkin: str
+    versions: dict[str, str]
+    device: str
+    threads: int
+    host: str
+    pid: int
+    seconds: Plain
+    processor_seconds: NotRequired[Plain]
+    format: NotRequired[int]
+    digest: NotRequired[str]
+    files: NotRequired[dict[str, str]]
+
+
+class DistancesRecord(Described):
+    """The record of class distances."""
+
+    kind: Literal["distances"]
+    split_digest: str | None
+    autoencoder: NotRequired[dict[str, Any]]
+
+
+class TrainingRecord(Described, TrainingData):
+    """The record of a training."""
+
+    kind: Literal["training"]
+    metrics: dict[str, MeasuredData]
+    """On the validation rows"""
+    refined_nll: NotRequired[Plain]
+
+
+class Tried(TypedDict):
+    """A set of values that was tried, and how it did on the validation rows."""
+
+    run: str
+    values: dict[str, Value]
+    epochs: int
+    validation: dict[str, MeasuredData] | None
+
+
+class TriedRecipe(TypedDict):
+    """A value of a field of the recipe that was tried."""
+
+    run: str
+    field: str
+    value: float
+    refined_nll: Plain
+
+
+class TunedRecipe(TypedDict):
+    """The fields of the recipe that were searched: what was chosen and tried, and what it gained."""
+
+    chosen: dict[str, Any]
+    tried: list[TriedRecipe]
+    gain: NotRequired[Plain]
+
+
+class ResultRecord(Described):
+    """The record of one method on one seed."""
+
+    kind: Literal["result"]
+    seed: int
+    method: str
+    chosen: str
+    """The digest of the training"""
+    predictions: str
+    """The digest of the run whose predictions are measured: the training, or this one if it calibrates"""
+    values: dict[str, Value]
+    found: NotRequired[dict[str, float]]
+    recipe: NotRequired[TunedRecipe]
+    tried: list[Tried]
+    data_digest: str | None
+    split_digest: str | None
+    effective_target: str
+    cost: Cost | None
+    metrics: dict[str, MeasuredData]
+    """On the test rows"""
+    ood: list[str]
+
+
+Record = DistancesRecord | TrainingRecord | ResultRecord
+KINDS: dict[str, Any] = {"distances": DistancesRecord, "training": TrainingRecord, "result": ResultRecord}
 State = Literal["done", "damaged", "absent"]
 
 
@@ -88,6 +153,16 @@ class Records:
             return None
         self._whole[digest] = changed, record
         return record
+
+    def training(self, digest: str) -> TrainingRecord | None:
+        """The record of a training, if it is done and undamaged."""
+        record = self.find(digest)
+        return record if record is not None and record["kind"] == "training" else None
+
+    def result(self, digest: str) -> ResultRecord | None:
+        """The record of a result, if it is done and undamaged."""
+        record = self.find(digest)
+        return record if record is not None and record["kind"] == "result" else None
 
     def known(self) -> set[str]:
         """The runs whose records this object has verified."""
@@ -145,7 +220,7 @@ def read(folder: Path) -> Record:
         SoftkinError: A file of the run differs from what was written.
     """
     path = folder / RECORD
-    record: Record = bundles.read_sealed(path, "the record of a run")
+    record = cast(Record, bundles.read_sealed(path, "the record of a run"))
     with files.reading(path, "the record of a run"):
         _check_fields(record, path)
         for name, digest in record["files"].items():
@@ -153,22 +228,36 @@ def read(folder: Path) -> Record:
                 raise SoftkinError(f"{path} must name files of its own folder, got {name[:100]!r}.")
             if files.sha256_of_file(folder / name) != digest:
                 raise SoftkinError(f"{folder / name} is not what was written.")
-        if "metrics" in record:
+        if record["kind"] != "distances":
             measured(record)  # refuses other forms
     return record
 
 
 def _check_fields(record: Record, path: Path) -> None:
     """Refuse a record without the fields of its kind: whoever writes a record can write its checksum, too."""
-    for name, kind in FIELDS[record["kind"]].items():
-        if not isinstance(record[name], kind):
+    kind = KINDS[record["kind"]]
+    for name, form in get_type_hints(kind).items():
+        if (name in record or name in kind.__required_keys__) and not _fits(record[name], form):  # type: ignore[literal-required]
             raise SoftkinError(f"{path} has a field {name!r} of another type than a record's.")
-    for name in {"chosen", "predictions"} & FIELDS[record["kind"]].keys():
-        if Path(record[name]).name != record[name]:
-            raise SoftkinError(f"{path} must name runs of its own study, got {record[name][:100]!r}.")
+    if record["kind"] == "result":
+        for run in (record["chosen"], record["predictions"]):
+            if Path(run).name != run:
+                raise SoftkinError(f"{path} must name runs of its own study, got {run[:100]!r}.")
 
 
-def measured(record: Record) -> dict[str, Measured]:
+def _fits(value: object, form: Any) -> bool:
+    """Whether a value that was read has the outer form of a type; what is in lists and mappings is not looked at."""
+    outer = get_origin(form) or form
+    if outer in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(form))
+    if outer is Literal:
+        return value in get_args(form)
+    if outer is float:
+        return isinstance(value, float | int)
+    return isinstance(value, dict if is_typeddict(outer) else outer)
+
+
+def measured(record: TrainingRecord | ResultRecord) -> dict[str, Measured]:
     """The metrics of a record, by key."""
     return {key: Measured.from_dict(plain) for key, plain in record["metrics"].items()}
 

@@ -107,7 +107,7 @@ class _Driver:
         """Submit runs that are ready and free; return whether other processes hold runs that are ready."""
         newest, others = self.claims.newest(), False
         mine = {job.digest for job, _ in self.running.values()}
-        for job in self.plan.jobs(self.records.find):
+        for job in self.plan.jobs(self.records.training):
             if len(self.running) >= most:
                 break
             if job.digest in mine or not ready(job, self.records):
@@ -229,7 +229,7 @@ def run(
     kept = resolve(spec)
     keep(Path(folder), kept, force=force)
     opened = StudyFolder(folder)
-    for job in opened.plan.jobs(opened.records.find):
+    for job in opened.plan.jobs(opened.records.training):
         opened.records.forgive(job.digest)  # a new start retries failed runs
     if tell is not None and (said_first := _first_words(opened, device, workers, engine)):
         tell(said_first)
@@ -241,7 +241,7 @@ def run(
     else:
         device = device or default_device()
         count = workers or default_workers(device)
-        left = sum(opened.records.find(job.digest) is None for job in opened.plan.jobs(opened.records.find))
+        left = sum(opened.records.find(job.digest) is None for job in opened.plan.jobs(opened.records.training))
         with shown(progress) as update:
             if count == 1 or left <= 1:
                 work(opened, device=device, update=_both(update, baseline), trust_model=spec.model or ())

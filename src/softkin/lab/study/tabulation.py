@@ -25,6 +25,7 @@ from softkin.lab.study.folder import Result, StudyFolder
 from softkin.lab.study.significance import RESAMPLES, Difference, Floats, Resamples, Sampled, Verdict
 from softkin.lab.study.spec import StudySpec
 from softkin.lab.training.methods import Value
+from softkin.lab.training.training_run import Cost
 from softkin.metrics import catalogue
 from softkin.metrics.intervals import gap_and_error
 from softkin.metrics.kernels import Kernel
@@ -111,7 +112,7 @@ class Row:
     effective_target: str | None = None
     recipe: Mapping[str, Any] | None = None
     """The fields of the recipe that were searched: ``chosen``, ``tried``, ``gain`` in validation NLL"""
-    cost: Mapping[str, float] | None = None
+    cost: Cost | None = None
     """The cost relative to the plain network: ``passes`` per prediction, factor of ``memory``, ``networks`` trained"""
 
     def to_dict(self) -> dict[str, Any]:
@@ -452,7 +453,7 @@ def seconds_of_networks(opened: StudyFolder) -> dict[str, float]:
     """How long each method that trains a network took, training and predicting, as a mean over seeds."""
     seconds: dict[str, list[float]] = {}
     for result in opened.results():
-        record = opened.records.find(result.record["chosen"])
+        record = opened.records.training(result.record["chosen"])
         if record is not None and "training_seconds" in record:
             took = max(files.from_number(record["seconds"]), files.from_number(record["training_seconds"]))
             seconds.setdefault(registry.parts(result.method)[0], []).append(took)
@@ -467,7 +468,7 @@ def _busy(record: Mapping[str, Any]) -> float:
 
 def _took(opened: StudyFolder) -> str:
     """What all runs took; empty if no network is trained."""
-    jobs = opened.plan.jobs(opened.records.find)
+    jobs = opened.plan.jobs(opened.records.training)
     done = [(job, record) for job in jobs if (record := opened.records.find(job.digest)) is not None]
     trainings = sum(job.kind == "training" for job, _ in done)
     minutes = sum(_busy(record) for _, record in done) / 60
@@ -479,7 +480,7 @@ def _spent(opened: StudyFolder) -> str | None:
     spec = opened.kept.spec
     if not spec.tune:
         return None
-    find = opened.records.find
+    find = opened.records.training
     tried = {trial.job.digest for base in spec.bases() for trial in opened.plan.tuning(base, find).trials}
     used = {result.record["chosen"] for result in opened.results()}
     extra = [record for digest in tried - used if (record := find(digest)) is not None]

@@ -51,7 +51,7 @@ def standing(folder: str | Path | StudyFolder) -> Standing:
     """The runs that are done, running, failed, damaged and left in a study's folder; nothing is changed."""
     folder = StudyFolder.of(folder)
     standing, newest = Standing(), folder.claims.newest()
-    for job in folder.plan.jobs(folder.records.find):
+    for job in folder.plan.jobs(folder.records.training):
         state = folder.records.state(job.digest)
         if state == "done":
             standing.done.append(job)
@@ -125,7 +125,7 @@ def ready(job: Job, records: Records) -> bool:
 def _take(folder: StudyFolder) -> tuple[tuple[Job, Claim] | None, bool]:
     """A run that this process has now claimed, and whether other processes hold runs that are ready."""
     newest, others = folder.claims.newest(), False
-    for job in folder.plan.jobs(folder.records.find):
+    for job in folder.plan.jobs(folder.records.training):
         if not ready(job, folder.records):
             continue
         claim = folder.claims.take(job.digest, newest)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from softkin import SoftkinError
 from softkin._core import ranks
 from softkin._io import bundles, files
+from softkin.lab.training.events import Epoch
 from softkin.lab.training.objectives import Objective
 
 KEPT = 2  # so that one may be damaged
@@ -101,7 +102,7 @@ class Standing:
     """The epoch under way, counted from 0"""
     step: int = 0
     """The step within that epoch"""
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[Epoch] = field(default_factory=list)
     seconds: float = 0.0
     """Training time over all sessions"""
     epoch_seconds: float = 0.0
@@ -117,7 +118,7 @@ class Standing:
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read the plain data of ``to_dict``; losses may be infinite."""
-        history = [{key: _number(value) for key, value in entry.items()} for entry in state["history"]]
+        history = [cast(Epoch, {key: _number(value) for key, value in entry.items()}) for entry in state["history"]]
         seconds, epoch_seconds, epoch_loss = (
             files.from_number(state[name]) for name in ("seconds", "epoch_seconds", "epoch_loss")
         )

@@ -5,17 +5,12 @@ line on the terminal, JSON lines in a file, and numbers for trackers.
 """
 
 import contextlib
-import json
-import os
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -24,17 +19,17 @@ from torch import Tensor, nn
 from softkin import SoftkinError, metrics
 from softkin._core import checks, ranks
 from softkin._core.modes import evaluating
-from softkin._core.progress import Update, bar
 from softkin._core.randomness import key, reseed
-from softkin._io import files
 from softkin.bayes import Companion
 from softkin.calibrators import TemperatureScaling
 from softkin.lab.training import CHECKPOINT_EVERY, checkpoints, launch
 from softkin.lab.training.batches import Batches, Inputs, Standardisation
 from softkin.lab.training.checkpoints import Keeper, Standing
+from softkin.lab.training.events import Epoch, Listener, Live, live
 from softkin.lab.training.methods import Method
 from softkin.lab.training.objectives import objective
 from softkin.lab.training.recipe import Recipe
+from softkin.lab.training.signals import SIGNALS, Stop, watched
 from softkin.metrics.measurement import measure
 from softkin.metrics.scopes import Claims
 
@@ -90,136 +85,6 @@ def evaluate(model: nn.Module, inputs: Inputs, rows: range, num_classes: int) ->
         return torch.cat(logits)
 
 
-Listener = Callable[[dict[str, Any]], None]
-
-PAUSE = 0.1  # seconds between two updates of the line
-
-
-class Live:
-    """Sends events to listeners: ``{"event": "start" | "step" | "epoch" | "checkpoint" | "end", …}``."""
-
-    def __init__(self, listeners: list[Listener]) -> None:
-        self.listeners = listeners
-
-    def tell(self, event: str, **fields: Any) -> None:
-        """Send an event to all listeners."""
-        for listener in self.listeners:
-            listener({"event": event, **fields})
-
-
-@contextlib.contextmanager
-def live(
-    progress: bool | Listener | None, log_json: str | Path | None, *, description: str, main: bool
-) -> Iterator[Live]:
-    """The listeners of a run: only the first process has any."""
-    with contextlib.ExitStack() as stack:
-        listeners: list[Listener] = []
-        if main and log_json is not None:
-            listeners.append(_JsonLines(stack.enter_context(_opened(Path(log_json)))))
-        if callable(progress):
-            if main:
-                listeners.append(progress)
-        elif main:
-            update = stack.enter_context(bar(description, show=progress, counts=False))
-            listeners += [] if update is None else [_Line(update)]
-        yield Live(listeners)
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[IO[str]]:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = files.replaceable(path).open("a", encoding="utf-8")
-    except OSError as error:
-        raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
-    with file:
-        yield file
-
-
-class _JsonLines:
-    """One event per line, flushed at once but not fsynced, so that others can follow the file."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self.file = file
-
-    def __call__(self, event: dict[str, Any]) -> None:
-        line = {"time": round(time.time(), 3), **event}
-        self.file.write(json.dumps(files.plain(line), ensure_ascii=False, allow_nan=False) + "\n")
-        self.file.flush()
-
-
-class _Line:
-    """A progress line: epoch, images per second, loss, validation accuracy and ECE, time left."""
-
-    def __init__(self, update: Update) -> None:
-        self.update = update
-        self.validation, self.shown = "", 0.0
-
-    def __call__(self, event: dict[str, Any]) -> None:
-        if event["event"] == "start":
-            self.update(total=event["steps"], completed=event["step"])
-        if event["event"] == "epoch" and event.get("validation_accuracy") is not None:
-            self.validation = (
-                f"  validation {100 * event['validation_accuracy']:.2f} %, ECE {100 * event['validation_ece']:.2f} %"
-            )
-        if event["event"] in ("step", "epoch"):
-            now = time.monotonic()
-            if event["event"] == "step" and now - self.shown < PAUSE:
-                return
-            self.shown = now
-            numbers = (
-                f"epoch {event['epoch']}/{event['epochs']}  {event['images_per_second']:,.0f} images/s  "
-                f"loss {event['loss']:.4f}{self.validation}"
-            )
-            self.update(completed=event["step"], numbers=numbers)
-
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-class Stop:
-    """The signal that has asked the run to end, if any."""
-
-    def __init__(self) -> None:
-        self.signal = 0
-        self._before: dict[int, Any] = {}
-
-    def _remember(self, number: int, frame: FrameType | None) -> None:
-        if self.signal == number == signal.SIGINT:  # a second Ctrl-C does not wait
-            raise KeyboardInterrupt
-        self.signal = number
-
-    def deliver(self, number: int) -> None:
-        """Handle the signal as it would have been handled without us."""
-        self.restore()
-        self.signal = 0
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        os.kill(os.getpid(), number)
-
-    def restore(self) -> None:
-        """Put back the handlers that were there before."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def watched(active: bool) -> Iterator[Stop]:
-    """Watch for the signals in the main thread, the only one that gets them."""
-    stop = Stop()
-    if not active or threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    try:
-        for number in SIGNALS:
-            stop._before[number] = signal.signal(number, stop._remember)
-        yield stop
-    finally:
-        stop.restore()
-        if stop.signal:  # it arrived after the last check
-            stop.deliver(stop.signal)
-
-
 MOST_SEED = 2**63 - 1  # the largest that torch's generators take
 IDENTITY = ("method", "recipe", "seed", "training_digest")  # the fields of a record that identify a run
 LISTED = 20  # pairs of similar classes in the history of an epoch
@@ -231,9 +96,7 @@ class Trained:
     """A trained network, with its history and record."""
 
     model: nn.Module
-    history: list[dict[str, Any]]
-    """One entry per epoch: loss, learning rate, images/s, α if it moves, the most similar pairs of classes if labels
-    are learned, validation accuracy, ECE, gap and NLL"""
+    history: list[Epoch]
     seconds: float
     """Training time, summed over all sessions if the run was resumed"""
     effective_target: str
@@ -626,7 +489,7 @@ class _Run:
 
     def _end_epoch(self, lr: float) -> None:
         self.objective.end_epoch()
-        entry: dict[str, Any] = {
+        entry: Epoch = {
             "epoch": self.at.epoch + 1,
             "loss": self.at.epoch_loss / self.batches.steps,
             "learning_rate": lr,
@@ -643,7 +506,7 @@ class _Run:
         if isinstance(self.model, Companion):
             self.model.end_epoch(self.at.epoch / self.recipe.epochs, self._training_rows, looked_at=looked_at)
         if self.validation is not None and looked_at:
-            entry |= self._validate(self.validation)
+            entry |= cast(Epoch, self._validate(self.validation))
         entry["seconds"] = self._tick()
         self.at.history.append(entry)
         left = (self.recipe.epochs - self.at.epoch) * self.at.seconds / self.at.epoch

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NotRequired, TypedDict
 
 import torch
 from torch import nn
@@ -20,9 +20,11 @@ from softkin import smoothing
 from softkin._core import ranks
 from softkin._core.randomness import key
 from softkin._io import files
+from softkin._io.files import Plain
 from softkin.bayes import Companion, Ensemble, Posterior, distilled_similarity
 from softkin.lab import data, models
 from softkin.lab.training.batches import Inputs, Standardisation
+from softkin.lab.training.events import Epoch
 from softkin.lab.training.launch import checked_device
 from softkin.lab.training.loop import Trained, evaluate, fit
 from softkin.lab.training.methods import SIMILARITY, Method, Value
@@ -157,7 +159,32 @@ def _taught(method: Method, ensemble: Trained, validation: "Labelled | None") ->
     )
 
 
-def cost(trained: Trained) -> dict[str, float] | None:
+class Cost(TypedDict):
+    """What a method costs where the plain network costs 1."""
+
+    passes: int
+    """Per prediction"""
+    memory: float
+    networks: int
+    """That are trained"""
+
+
+class TrainingData(TypedDict):
+    """What a record says of every training, as plain data."""
+
+    seed: int
+    data_digest: str | None
+    split_digest: str
+    effective_target: str
+    found: NotRequired[dict[str, float]]
+    training_seconds: Plain
+    cost: NotRequired[Cost | None]
+    resumed: NotRequired[bool]
+    history: list[Epoch]
+    ood: list[str]
+
+
+def cost(trained: Trained) -> Cost | None:
     """The cost of a method relative to the plain network: passes per prediction, memory factor, networks trained."""
     model, networks = trained.model, trained.record.get("networks", 1)
     if not isinstance(model, Companion):
@@ -337,7 +364,7 @@ def perform(
     return Outcome(trained, parts, predicted, written)
 
 
-def record_of(run: TrainingRun, outcome: Outcome, method: Method) -> dict[str, Any]:
+def record_of(run: TrainingRun, outcome: Outcome, method: Method) -> TrainingData:
     """What a record says of every training."""
     trained = outcome.trained
     return {
@@ -354,7 +381,7 @@ def record_of(run: TrainingRun, outcome: Outcome, method: Method) -> dict[str, A
     }
 
 
-def _settled(values: Mapping[str, Any], method: Method, history: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _settled(values: Mapping[str, Any], method: Method, history: Sequence[Epoch]) -> dict[str, float]:
     """The values at which "auto" settled; for an α that moved, that of the last epoch."""
     ends = {**method.values, **({} if method.auto_alpha is None else {"alpha": history[-1]["alpha"]})}
     # A similarity from a file already includes its β.
