@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from softkin.calibrators import Calibrator
     from softkin.calibrators.selection import BestFit
+    from softkin.evaluation.results import CalibratorLine, ComparedCalibrators
     from softkin.metrics.catalogue import Metric
     from softkin.predictions import Predictions
 
@@ -481,7 +482,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     write_report(arguments, "of_calibrators", result)
 
 
-def _print(result: dict[str, Any]) -> None:
+def _print(result: "ComparedCalibrators") -> None:
     from softkin.evaluation import calibrations
     from softkin.metrics.catalogue import shown as shown_metrics
 
@@ -513,7 +514,7 @@ def _print(result: dict[str, Any]) -> None:
         )
 
 
-def _cells(line: dict[str, Any], others: "Sequence[Metric]") -> list[str]:
+def _cells(line: "CalibratorLine", others: "Sequence[Metric]") -> list[str]:
     """The cells of a method's row in the table."""
     measured = line["metrics"]
     nll, ece = measured["nll"], measured["ece_hist"]

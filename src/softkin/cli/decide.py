@@ -1,6 +1,7 @@
 """``softkin decide``: fit a decision rule to a file of predictions, apply it to another, or compare all rules."""
 
 import argparse
+import math
 import warnings
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,8 @@ from softkin.cli.printing import (
 
 if TYPE_CHECKING:
     from softkin.decisions import Rule
+    from softkin.evaluation.results import ComparedRules
+    from softkin.metrics.measurement import MeasuredData
     from softkin.predictions import Predictions
 
 SUMMARY = "answer, answer more coarsely, offer a set or abstain, with guarantees"
@@ -283,7 +286,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     write_report(arguments, "of_rules", result)
 
 
-def _print(result: dict[str, Any]) -> None:
+def _print(result: "ComparedRules") -> None:
     print_data_sets(result)
     lines = [line for line in result["rules"] if "measures" in line]
     known = [name for line in lines for name in line["measures"] if name.startswith("cost ")]
@@ -305,10 +308,10 @@ def _print(result: dict[str, Any]) -> None:
             say(f"{line['rule']}: {shown(words)}")
 
 
-def _cell(name: str, value: dict[str, Any]) -> str:
+def _cell(name: str, value: "MeasuredData") -> str:
     """A value with its interval."""
-    parts = [value[part] for part in ("value", "low", "high")]
-    if not isinstance(parts[0], float):
+    parts = [files.from_number(value[part]) for part in ("value", "low", "high")]  # type: ignore[literal-required]
+    if not math.isfinite(parts[0]):
         return "–"
     if name in IN_PERCENT:
         number, low, high = (f"{100 * part:.1f}" for part in parts)

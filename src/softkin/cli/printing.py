@@ -11,10 +11,15 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from softkin._io import files
 from softkin._io.escape import terminal
+
+if TYPE_CHECKING:
+    from softkin.evaluation.results import HeldOut
+
+Result = TypeVar("Result", bound="HeldOut")
 
 shown = terminal  # for names that are printed
 
@@ -172,7 +177,7 @@ def too_wide(headings: Sequence[str], rows: Sequence[Sequence[str]], order: Sequ
     return max(map(columns_of, text.splitlines())) > width()
 
 
-def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Callable[[dict[str, Any]], None]) -> None:
+def present(arguments: argparse.Namespace, result: "Result", in_words: "Callable[[Result], None]") -> None:
     """Show a comparison in words or, with ``--json``, as it is; write it to ``--output``; repeat its warnings."""
     for notice in result["warnings"]:
         warnings.warn(notice, stacklevel=3)
@@ -226,7 +231,7 @@ def write_report(arguments: argparse.Namespace, build: str, result: Any) -> None
             wrote(path)
 
 
-def print_data_sets(result: dict[str, Any]) -> None:
+def print_data_sets(result: "HeldOut") -> None:
     """Print which samples a comparison fitted on and measured on."""
     fitted, measured = result["fitted_on"], result["measured_on"]
     say(

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypedDict
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from softkin.calibrators import Calibrator
 from softkin.calibrators.fitted import Fitted, FittedModule
 from softkin.calibrators.held_out import LARGEST, doubt_logits, two_columns
 from softkin.metrics import Interval
+from softkin.metrics.measurement import MeasuredData
 
 BLOCK = 2**17  # numbers at a time: one megabyte of float64, so that the passes over a block stay in the cache
 
@@ -147,6 +148,14 @@ def set_apart(num_samples: int, wanted: int, seed: int) -> tuple[Tensor, Tensor]
 SUPERCLASSES = "superclasses"  # the option that groups classes more coarsely
 
 
+class OutcomeData(TypedDict):
+    """An ``Outcome`` as plain data."""
+
+    num_samples: int
+    measures: dict[str, MeasuredData]
+    details: dict[str, Any]
+
+
 @dataclass(frozen=True)
 class Outcome(Mapping[str, Interval]):
     """The results of a rule on labelled rows: measures by name, each with its interval, and ``details`` as plain data.
@@ -175,11 +184,16 @@ class Outcome(Mapping[str, Interval]):
         ]
         return notebooks.table(rows, head=["measure", "value", "", "interval"], title=f"{self.num_samples:,} samples")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> OutcomeData:
         """The outcome as plain data."""
-        measures = {
-            name: {part: number(getattr(value, part)) for part in ("value", "low", "high", "level")}
-            for name, value in self.measures.items()
+        measures: dict[str, MeasuredData] = {
+            name: {
+                "value": number(one.value),
+                "low": number(one.low),
+                "high": number(one.high),
+                "level": one.level,
+            }
+            for name, one in self.measures.items()
         }
         return {"num_samples": self.num_samples, "measures": measures, "details": self.details}
 

@@ -3,7 +3,7 @@
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,9 +16,9 @@ from softkin._io.files import from_number
 from softkin.calibrators import REGISTRY, Calibrator
 from softkin.calibrators.selection import BestFit, default_candidates, fit_best
 from softkin.evaluation import comparison, doubts
-from softkin.evaluation.results import Compared
+from softkin.evaluation.results import CalibratorLine, Compared, ComparedCalibrators
 from softkin.metrics import catalogue
-from softkin.metrics.measurement import Settings, measure
+from softkin.metrics.measurement import MeasuredData, Settings, measure
 from softkin.predictions import Predictions
 
 UNCALIBRATED = "uncalibrated"
@@ -109,7 +109,7 @@ def compare_methods(
     resamples: int = 1000,
     seed: int = 0,
     progress: bool | None = None,
-) -> dict[str, Any]:
+) -> ComparedCalibrators:
     """Fit every method on one set of samples and measure it on another.
 
     Args:
@@ -148,9 +148,10 @@ def compare_methods(
     candidates = [(type(calibrator).name, calibrator) for calibrator in map(method, methods)]
     kept = {UNCALIBRATED: test.probabilities}
     sizes = {UNCALIBRATED: 0}
-    lines = [{"method": UNCALIBRATED, "code": None, **_line(test.probabilities, test, settings), "seconds": 0.0}]
+    untouched = _metrics(test.probabilities, test, settings)
+    lines: list[CalibratorLine] = [{"method": UNCALIBRATED, "code": None, "metrics": untouched, "seconds": 0.0}]
     for name, candidate in track(candidates, "calibrating", total=len(candidates), show=progress):
-        line: dict[str, Any] = {"method": name, "code": repr(candidate)}
+        line: CalibratorLine = {"method": name, "code": repr(candidate)}
         lines.append(line)
         start = time.perf_counter()
         try:
@@ -161,7 +162,7 @@ def compare_methods(
             line["failed"] = str(error)
             continue
         line["seconds"] = time.perf_counter() - start
-        line |= _line(p, test, settings)
+        line["metrics"] = _metrics(p, test, settings)
         kept[name], sizes[name] = p, candidate.num_fitted
         if said:
             line["warnings"] = sorted({str(warning.message) for warning in said})
@@ -192,7 +193,7 @@ def compare_methods(
     }
 
 
-def headline(result: Mapping[str, Any]) -> str:
+def headline(result: ComparedCalibrators) -> str:
     """What a comparison of calibrators says, in one line: which to use, or that none is seen to help."""
     metric = catalogue.METRICS[result["metric"]]
     values = {
@@ -213,7 +214,7 @@ def headline(result: Mapping[str, Any]) -> str:
     return f"Use {result['recommended']}: {metric.short} {change}"
 
 
-def why(result: Mapping[str, Any]) -> str:
+def why(result: ComparedCalibrators) -> str:
     """Why the recommended calibrator is not the one with the best value, and which others do as well."""
     metric, winner, chosen = catalogue.METRICS[result["metric"]], result["winner"], result["recommended"]
     others = [name for name in result["level"] if name not in (chosen, UNCALIBRATED)]
@@ -231,13 +232,13 @@ def why(result: Mapping[str, Any]) -> str:
     return f"{winner} is better by {shown} only, {small}; it fits more numbers{slower}."
 
 
-def _line(p: torch.Tensor, test: Predictions, settings: Settings) -> dict[str, Any]:
+def _metrics(p: torch.Tensor, test: Predictions, settings: Settings) -> dict[str, MeasuredData]:
     claims = test.claims_of(p)
     measured = measure(claims, catalogue.shown("compare", claims.num_classes), settings)
-    return {"metrics": {key: one.to_dict() for key, one in measured.items() if one.absent is None}}
+    return {key: one.to_dict() for key, one in measured.items() if one.absent is None}
 
 
-def _order(line: dict[str, Any], metric: str) -> float:
+def _order(line: CalibratorLine, metric: str) -> float:
     if "metrics" not in line:
         return float("inf")
     return catalogue.METRICS[metric].cost(from_number(line["metrics"][metric]["value"]))

@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from softkin.decisions import REGISTRY, Abstain, Climb, Costs, Outcome, Predicti
 from softkin.decisions import abstain as confidence_scores
 from softkin.distances.tree_files import holds_tree, open_tree
 from softkin.evaluation import doubts
+from softkin.evaluation.results import ComparedRules, RuleLine
 from softkin.predictions import Predictions
 
 NAMES_ALONE = "names"
@@ -288,7 +289,7 @@ def compare_rules(
     level: float = 0.95,
     costs: Mapping[str, Tensor] | None = None,
     tree: Tree | None = None,
-) -> dict[str, Any]:
+) -> ComparedRules:
     """Fit every rule on one set of samples and measure it on another.
 
     Args:
@@ -310,9 +311,9 @@ def compare_rules(
     groups = None if tree is None else uppermost(tree)
     several = costs if costs is not None and len(costs) > 1 else {}
     single = next(iter(costs.values())) if costs and not several else None
-    lines = []
+    lines: list[RuleLine] = []
     for title, rule in rules.items():
-        line: dict[str, Any] = {"rule": title, "kind": rule.name, "code": repr(rule)}
+        line: RuleLine = {"rule": title, "kind": rule.name, "code": repr(rule)}
         lines.append(line)
         start = time.perf_counter()
         try:
@@ -329,7 +330,8 @@ def compare_rules(
         except ValueError as error:
             line["failed"] = str(error)
             continue
-        line |= outcome.to_dict() | {"guarantee": rule.guarantee(), "seconds": time.perf_counter() - start}
+        line |= cast(RuleLine, outcome.to_dict())
+        line |= {"guarantee": rule.guarantee(), "seconds": time.perf_counter() - start}
         if caught:
             line["warnings"] = sorted({str(warning.message) for warning in caught})
     return {

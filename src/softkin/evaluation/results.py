@@ -176,6 +176,71 @@ class Compared(Difference):
     significant: bool
 
 
+class SampleSet(TypedDict):
+    """The samples that something was fitted or measured on."""
+
+    name: str | None
+    num_samples: int
+    digest: str
+
+
+class HeldOut(TypedDict):
+    """What was fitted on one set of samples and measured on another."""
+
+    fitted_on: SampleSet
+    measured_on: SampleSet
+    confidence: float
+    """Of all intervals"""
+    warnings: list[str]
+
+
+class CalibratorLine(TypedDict):
+    """One calibrator, measured; or why it ``failed``."""
+
+    method: str
+    code: str | None
+    """None: no calibrator"""
+    metrics: NotRequired[dict[str, MeasuredData]]
+    seconds: NotRequired[float]
+    warnings: NotRequired[list[str]]
+    failed: NotRequired[str]
+
+
+class ComparedCalibrators(HeldOut):
+    """Calibrators side by side, the best first."""
+
+    metric: str
+    """The metric that orders them"""
+    methods: list[CalibratorLine]
+    winner: str
+    recommended: str
+    """The simplest of the winner and those that are ``level`` with it"""
+    level: list[str]
+    comparisons: list[Compared]
+    """The winner with each of the others"""
+
+
+class RuleLine(TypedDict):
+    """One rule, measured; or why it ``failed``."""
+
+    rule: str
+    kind: str
+    code: str
+    num_samples: NotRequired[int]
+    measures: NotRequired[dict[str, MeasuredData]]
+    details: NotRequired[dict[str, Any]]
+    guarantee: NotRequired[str]
+    seconds: NotRequired[float]
+    warnings: NotRequired[list[str]]
+    failed: NotRequired[str]
+
+
+class ComparedRules(HeldOut):
+    """Rules of decision side by side."""
+
+    rules: list[RuleLine]
+
+
 CELLS = 300  # cells of the sums: a window of ten points is a whole number of them
 ENOUGH = 30  # answers in a window: fewer are not worth a sentence
 TELLING = 0.03  # an interval of the gap that reaches further from 0 could hide a gap that matters

@@ -12,8 +12,10 @@ from typing import Any, Literal
 from softkin import __version__
 from softkin._io.files import from_number, number
 from softkin.evaluation import calibrations
+from softkin.evaluation.results import CalibratorLine, ComparedCalibrators, ComparedRules, HeldOut, RuleLine
 from softkin.metrics.catalogue import METRICS
 from softkin.metrics.catalogue import shown as shown_metrics
+from softkin.metrics.measurement import MeasuredData
 from softkin.report import data
 from softkin.report.comparison import column_data
 from softkin.report.data import (
@@ -41,7 +43,7 @@ RULES = {
 """The measures of a rule: title, whether a share, whether more is better"""
 
 
-def of_calibrators(result: Mapping[str, Any]) -> ResultsPage:
+def of_calibrators(result: ComparedCalibrators) -> ResultsPage:
     """The page of ``softkin calibrate compare``."""
     lines = [line for line in result["methods"] if "metrics" in line]
     metric = METRICS[result["metric"]]
@@ -81,11 +83,11 @@ def of_calibrators(result: Mapping[str, Any]) -> ResultsPage:
     )
 
 
-def _is_finite(line: Mapping[str, Any], key: str) -> bool:
+def _is_finite(line: CalibratorLine, key: str) -> bool:
     return key in line["metrics"] and math.isfinite(from_number(line["metrics"][key]["value"]))
 
 
-def _as_it_is(before: Mapping[str, Any], key: str) -> ReferenceLine:
+def _as_it_is(before: CalibratorLine, key: str) -> ReferenceLine:
     """A line at the value without a calibrator: beyond it, a calibrator makes things worse."""
     return {"value": from_number(before["metrics"][key]["value"]), "title": "uncalibrated"}
 
@@ -93,7 +95,7 @@ def _as_it_is(before: Mapping[str, Any], key: str) -> ReferenceLine:
 PROMISES = {"error": "abstaining: at most", "coverage": "sets: at least"}
 
 
-def of_rules(result: Mapping[str, Any]) -> ResultsPage:
+def of_rules(result: ComparedRules) -> ResultsPage:
     """The page of ``softkin decide compare``."""
     lines = [line for line in result["rules"] if "measures" in line]
     keys = [key for key in RULES if any(key in line["measures"] for line in lines)]
@@ -147,18 +149,20 @@ def of_rules(result: Mapping[str, Any]) -> ResultsPage:
     )
 
 
-def _promised(line: Mapping[str, Any]) -> str:
+def _promised(line: RuleLine) -> str:
     """The share that a rule guarantees, beside the one that was measured."""
     found = re.search(r"at (most|least) ([\d.]+) %", line["guarantee"])
     if not found:
         return ""
-    share, cell = float(found[2]) / 100, line["measures"].get("error" if found[1] == "most" else "coverage", {})
-    missed = "value" in cell and (from_number(cell["value"]) - share) * (1 if found[1] == "most" else -1) > 0
-    chance = missed and "low" in cell and from_number(cell["low"]) <= share <= from_number(cell["high"])
+    share, cell = float(found[2]) / 100, line["measures"].get("error" if found[1] == "most" else "coverage")
+    missed = cell is not None and (from_number(cell["value"]) - share) * (1 if found[1] == "most" else -1) > 0
+    chance = (
+        missed and cell is not None and "low" in cell and from_number(cell["low"]) <= share <= from_number(cell["high"])
+    )
     return f" (promised: {found[0]}{'; the difference may be sampling noise' if chance else ''})"
 
 
-def _share(line: Mapping[str, Any]) -> float | None:
+def _share(line: RuleLine) -> float | None:
     """The share that a rule guarantees."""
     found = re.search(r"at (?:most|least) ([\d.]+) %", line["guarantee"])
     return float(found[1]) / 100 if found else None
@@ -296,7 +300,7 @@ def _beyond(result: Mapping[str, Any]) -> str:
 
 
 def _page(
-    result: Mapping[str, Any],
+    result: HeldOut,
     *,
     name: str,
     subject: Literal["calibrators", "rules"],
@@ -337,7 +341,7 @@ def _common(name: str, source: str | None, num_classes: int) -> Page:
     }
 
 
-def _row(name: str, measured: Mapping[str, Any], note: str) -> ResultRow:
+def _row(name: str, measured: Mapping[str, MeasuredData], note: str) -> ResultRow:
     cells: dict[str, ResultCell] = {}
     for key, one in measured.items():
         cell: ResultCell = {"value": one["value"]}
@@ -349,11 +353,11 @@ def _row(name: str, measured: Mapping[str, Any], note: str) -> ResultRow:
     return {"name": name, "cells": cells, "mark": None, "note": note}
 
 
-def _value(line: Mapping[str, Any], key: str) -> float:
+def _value(line: RuleLine, key: str) -> float:
     return from_number(line["measures"].get(key, {"value": number(float("nan"))})["value"])
 
 
-def _fitted(result: Mapping[str, Any]) -> str:
+def _fitted(result: HeldOut) -> str:
     fitted, measured = result["fitted_on"], result["measured_on"]
     return (
         f"Fitted on {fitted['name']} ({fitted['num_samples']:,} samples), measured on {measured['name']} "
