@@ -310,7 +310,7 @@ def _print(result: "ComparedRules") -> None:
 
 def _cell(name: str, value: "MeasuredData") -> str:
     """A value with its interval."""
-    parts = [files.from_number(value[part]) for part in ("value", "low", "high")]  # type: ignore[literal-required]
+    parts = [files.from_number(value[part]) for part in ("value", "low", "high")]
     if not math.isfinite(parts[0]):
         return "–"
     if name in IN_PERCENT:
