@@ -227,6 +227,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     from softkin.evaluation import calibrations
 
     held_out = _pixels(arguments) or read_labelled(arguments.file, arguments)
+    _warn_of_a_second(held_out)
     floor, chosen = arguments.floor, None
     if arguments.method == BEST:
         floor, said = calibrations.zeros_as(held_out, floor)
@@ -283,6 +284,15 @@ def _pixels(arguments: argparse.Namespace) -> "Predictions | None":
         stacklevel=2,
     )
     return rows
+
+
+def _warn_of_a_second(raw: "Predictions") -> None:
+    """Warn of a calibrator on top of another one, which is seldom meant."""
+    from softkin.evaluation.results import already
+
+    if raw.calibrated_by is not None:
+        first = f"{raw.name} is c{already(raw.calibrated_by, '')[1:-1]}"
+        warnings.warn(f"{first}; a second calibrator takes its output for the scores.", stacklevel=2)
 
 
 def _nll(predictions: "Predictions", p: "Tensor") -> float:
@@ -380,6 +390,7 @@ def _apply(arguments: argparse.Namespace) -> None:
         raise ValueError(f"{arguments.folder} holds the calibrator {calibrator.in_words()}, which {takes}.")
     if calibrator.takes_features:
         raw = replace(raw, features=_features(arguments.features))
+    _warn_of_a_second(raw)
     n = len(raw)
     after = raw.calibrated(calibrator)
     name = calibrator.in_words()

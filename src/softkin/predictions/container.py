@@ -74,6 +74,8 @@ class Predictions:
     """(N,) weights of the samples, float64"""
     groups: list[str] | None = None
     """(N,) the group of each sample"""
+    calibrated_by: str | None = None
+    """What calibrated the probabilities, such as "beta calibrator"; None if nothing is known to have"""
     are_pairs: bool = False
     """Whether the two classes are that an answer is wrong, and that it is right, with its confidence as the second
     probability"""
@@ -203,7 +205,9 @@ class Predictions:
             raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
         if mine is not self:
             calibrated = calibrated[:, checks.class_order(mine.class_names, self.class_names, "")]
-        return replace(self, logits=calibrated.clamp_min(TINY).log(), exact_probabilities=calibrated, members=None)
+        by = f"{calibrator.in_words()} calibrator"
+        logits = calibrated.clamp_min(TINY).log()
+        return replace(self, logits=logits, exact_probabilities=calibrated, members=None, calibrated_by=by)
 
     def in_order(self, class_names: Sequence[str] | None, whose: str) -> "Predictions":
         """The predictions with their classes in the given order; themselves if that is theirs, or there are no names.
@@ -326,8 +330,10 @@ class Predictions:
         if path.suffix not in SUFFIXES:
             raise ValueError(f"`path` must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {path.name!r}.")
         files.refuse_to_overwrite(path, force=overwrite or force)
+        by = {} if self.calibrated_by is None else {"calibrated_by": self.calibrated_by}
+        notes = by | dict(notes or {})
         if path.suffix == ".csv":
-            files.write(path, self._csv(notes or {}))
+            files.write(path, self._csv(notes))
             return
         ids = self.sample_ids
         pairs = self.are_pairs
@@ -346,7 +352,7 @@ class Predictions:
             "name": self.name,
             "texts": self.texts,
             "groups": self.groups,
-            **(notes or {}),
+            **notes,
         }
         held = {key: tensor for key, tensor in tensors.items() if tensor is not None}
         known = {key: text for key, text in about.items() if text is not None}

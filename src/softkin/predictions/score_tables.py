@@ -58,7 +58,7 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     calibrated = _calibrated(table, reading)
     if not calibrated:
         return replace(_by_roles(table, reading), notes=notes)
-    notes["calibrated_by"] = "softkin"
+    notes["calibrated_by"] = notes.get("calibration", "").partition(": ")[0] or "softkin"
     if calibrated == [roles.CALIBRATED_PAIR]:
         return replace(_by_roles(table, reading), notes=notes)
     found = _by_roles(table, replace(reading, class_columns=calibrated))
