@@ -272,7 +272,7 @@ def test_a_calibrator_that_changes_answers_says_so(capsys, tmp_path):
         (["fit", "absent.npz", "--method", "ets", "--output", "OUT"], 1, "there is no such file"),
         (["fit", "U", "--method", "ets", "--output", "OUT"], 1, "must have labels for this"),
         (["apply", "OUT", "T", "--output", "o.npz"], 1, "holds no calibrator"),
-        (["apply", "THERE", "T", "--output", "o.txt"], 2, "--output must end in .npz, .safetensors or .csv"),
+        (["apply", "THERE", "T", "--output", "o.txt"], 2, "--output must end in .npz, .safetensors, .csv or .tsv"),
         (["apply", "THERE", "T", "--output", "V"], 2, "exists already, from another command or other files; add --force"),
         (["apply", "THERE", "THREE", "--output", "OUT.npz"], 1, "must have the 10 classes that the calibrator was fitted on, got 3"),
         (["compare", "V", "THREE"], 1, "has 10 classes and three.npz has 3"),

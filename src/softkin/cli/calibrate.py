@@ -121,7 +121,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="file for the calibrated probabilities: .npz, .safetensors or .csv, which keeps all columns of a table",
+        help="file for the calibrated probabilities: .npz or .safetensors; .csv and .tsv keep all columns of a table",
     )
 
     compare = action("compare", "fit all calibrators on one file and measure them on another")
@@ -183,8 +183,8 @@ def check(arguments: argparse.Namespace) -> None:
             calibrations.order(arguments.metric)
         if arguments.floor is not None and not 0 < arguments.floor < 1:
             raise ValueError(f"--floor must be above 0 and below 1, got {arguments.floor:g}.")
-    if arguments.action == "apply" and arguments.output.suffix not in (".npz", ".safetensors", ".csv"):
-        raise ValueError(f"--output must end in .npz, .safetensors or .csv, got {arguments.output}.")
+    if arguments.action == "apply" and arguments.output.suffix not in (".npz", ".safetensors", ".csv", ".tsv"):
+        raise ValueError(f"--output must end in .npz, .safetensors, .csv or .tsv, got {arguments.output}.")
     if arguments.output is None:
         return
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
@@ -399,7 +399,9 @@ def _apply(arguments: argparse.Namespace) -> None:
     if notice:
         warnings.warn(notice, stacklevel=2)
     notes = doubts.note(common, n, f"{name} calibrator")
-    table = rewriting.rewritten(file, after, notes.get("calibration")) if arguments.output.suffix == ".csv" else None
+    table, suffix = None, arguments.output.suffix
+    if suffix in (".csv", ".tsv"):
+        table = rewriting.rewritten(file, after, notes.get("calibration"), tabs=suffix == ".tsv")
     if table is None:
         after.save(arguments.output, notes=notes, force=arguments.force)
     else:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
 
 TINY = torch.finfo(torch.float64).tiny  # a probability of 0 gets the logit ln TINY, about −708
-SUFFIXES = (".npz", ".safetensors", ".csv")
+SUFFIXES = (".npz", ".safetensors", ".csv", ".tsv")
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +311,7 @@ class Predictions:
         overwrite: bool = False,
         force: bool = False,
     ) -> None:
-        """Write an .npz, .safetensors or .csv file atomically.
+        """Write an .npz, .safetensors, .csv or .tsv file atomically.
 
         The first two hold ``logits`` (or ``probs``, if probabilities were given), ``labels``, ``class_names``,
         ``sample_ids``, texts and checksums; for an ensemble they also hold ``mutual_information`` (N,) and, if kept,
@@ -332,8 +334,8 @@ class Predictions:
         files.refuse_to_overwrite(path, force=overwrite or force)
         by = {} if self.calibrated_by is None else {"calibrated_by": self.calibrated_by}
         notes = by | dict(notes or {})
-        if path.suffix == ".csv":
-            files.write(path, self._csv(notes))
+        if path.suffix in SEPARATORS:
+            files.write(path, self._csv(notes, SEPARATORS[path.suffix]))
             return
         ids = self.sample_ids
         pairs = self.are_pairs
@@ -365,7 +367,7 @@ class Predictions:
             return self.scores
         return self.probabilities[:, 1].contiguous()
 
-    def _csv(self, notes: Mapping[str, str]) -> str:
+    def _csv(self, notes: Mapping[str, str], separator: str) -> str:
         """The content of a .csv file; every number is written so that it is read back exactly."""
         names = self.class_names or [str(k) for k in range(self.num_classes)]
         kind = "probs_" if self.are_probabilities else "logits_"
@@ -388,7 +390,7 @@ class Predictions:
         if "calibration" in notes:
             table[roles.CALIBRATION] = [escape.csv_cell(notes["calibration"])] * len(self)
         buffer = io.StringIO()
-        rows = csv.writer(buffer, lineterminator="\n")
+        rows = csv.writer(buffer, delimiter=separator, lineterminator="\n")
         rows.writerow([*table, *([single] if self.are_pairs else [f"{kind}{name}" for name in names])])
         written = self._written_scores.view(len(self), -1).tolist()
         for *beside, scores in zip(*table.values(), written, strict=True):
