@@ -292,7 +292,7 @@ COMMANDS = [
 1 | decide fit unlabelled.npz --rule sets --output r | unlabelled.npz must have labels for this
 1 | decide fit absent.npz --rule sets --output r | absent.npz could not be read: there is no such file
 2 | decide apply rule good.npz | --output
-2 | decide apply rule good.npz --output x.txt | --output must end in .csv, .jsonl or .npz
+2 | decide apply rule good.npz --output x.txt | --output must end in .csv, .tsv, .jsonl or .npz
 2 | decide apply rule good.npz --output there.npz | there.npz exists already
 1 | decide apply absent good.npz --output x.csv | absent holds no rule: there is no rule.safetensors
 1 | decide apply cal good.npz --output x.csv | cal holds no rule: there is no rule.safetensors

@@ -272,7 +272,7 @@ def test_a_calibrator_that_changes_answers_says_so(capsys, tmp_path):
         (["fit", "absent.npz", "--method", "ets", "--output", "OUT"], 1, "there is no such file"),
         (["fit", "U", "--method", "ets", "--output", "OUT"], 1, "must have labels for this"),
         (["apply", "OUT", "T", "--output", "o.npz"], 1, "holds no calibrator"),
-        (["apply", "THERE", "T", "--output", "o.txt"], 2, "--output must end in .npz, .safetensors or .csv"),
+        (["apply", "THERE", "T", "--output", "o.txt"], 2, "--output must end in .npz, .safetensors, .csv or .tsv"),
         (["apply", "THERE", "T", "--output", "V"], 2, "exists already, from another command or other files; add --force"),
         (["apply", "THERE", "THREE", "--output", "OUT.npz"], 1, "must have the 10 classes that the calibrator was fitted on, got 3"),
         (["compare", "V", "THREE"], 1, "has 10 classes and three.npz has 3"),
@@ -364,3 +364,39 @@ def test_features_where_they_belong(capsys, tmp_path, monkeypatch, arguments, wo
     code, _, errors = run(capsys, *arguments)
     assert code in (1, 2)
     assert words in errors
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".csv"])
+def test_a_calibrated_file_is_not_advised_to_be_calibrated_again(capsys, tmp_path, suffix):
+    """The terminal, the JSON and the page say what calibrated it; neither command nor code fits one on top."""
+    run(capsys, "fit", VALIDATION, "--method", "platt", "--output", tmp_path / "cal")
+    after, page = tmp_path / f"after{suffix}", tmp_path / "page.html"
+    run(capsys, "apply", tmp_path / "cal", TEST, "--output", after)
+    assert cli.main(["evaluate", str(after), "--resamples", "100", "--report", str(page)]) == 0
+    by = "softkin" if suffix == ".csv" else "the platt calibrator"
+    assert f"calibrated already, by {by}" in " ".join(capsys.readouterr().out.split())
+    text = page.read_text().partition("<script")[0]
+    assert f"Calibrated already, by {by}" in text
+    assert "softkin calibrate fit" not in text
+    assert "Fit a temperature" not in text
+    cli.main(["evaluate", str(after), "--resamples", "100", "--json"])
+    assert json.loads(capsys.readouterr().out)["models"][0]["calibrated_by"] == by.removeprefix("the ")
+    code, _, said = run(capsys, "fit", after, "--method", "temperature", "--output", tmp_path / "again")
+    assert code == 0
+    assert f"calibrated already, by {by}" in " ".join(said.split())
+
+
+def test_a_calibrated_file_that_is_off_is_fitted_anew_from_its_scores(capsys, tmp_path):
+    """A note of the rows of the fit names the calibrator in a CSV too; one that is off gets no second calibrator."""
+    p = torch.rand(400, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64).pow(4)
+    p /= p.sum(dim=1, keepdim=True)
+    labels = torch.randint(3, (400,), generator=torch.Generator().manual_seed(1))
+    labels[:200] = p[:200].argmax(dim=1)
+    held = Predictions.from_probabilities(p, labels, class_names=["cat", "dog", "owl"])
+    held.save(tmp_path / "a.csv", notes={"calibrated_by": "beta calibrator"})
+    held.save(tmp_path / "b.npz", notes={"calibrated_by": "beta calibrator"})
+    for name, by in (("a.csv", "softkin"), ("b.npz", "the beta calibrator")):
+        cli.main(["evaluate", str(tmp_path / name), "--resamples", "100"])
+        printed = " ".join(capsys.readouterr().out.split())
+        assert f"calibrated already, by {by}: fit it again on uncalibrated scores of samples like these" in printed
+        assert "fit a temperature" not in printed

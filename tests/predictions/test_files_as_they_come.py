@@ -294,5 +294,5 @@ def test_saving_over_a_file_is_asked_for(tmp_path):
     assert len(predictions.load(tmp_path / "a.npz")) == 2
     known.save(tmp_path / "a.npz", overwrite=True)
     assert len(reading.read(tmp_path / "a.npz")) == 40
-    with pytest.raises(ValueError, match=r"`path` must end in .npz, .safetensors or .csv, got 'a.txt'"):
+    with pytest.raises(ValueError, match=r"`path` must end in .npz, .safetensors, .csv or .tsv, got 'a.txt'"):
         known.save(tmp_path / "a.txt")

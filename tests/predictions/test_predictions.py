@@ -114,7 +114,7 @@ def test_bad_arguments_get_one_sentence():
         Predictions(torch.zeros(2, 2), sample_ids=[1, "a"])
     with pytest.raises(ValueError, match="must have labels for this, but have none"):
         _ = Predictions(torch.zeros(2, 2)).known_labels
-    with pytest.raises(ValueError, match="`path` must end in .npz, .safetensors or .csv, got 'p.pkl'"):
+    with pytest.raises(ValueError, match="`path` must end in .npz, .safetensors, .csv or .tsv, got 'p.pkl'"):
         some().save("p.pkl")
 
 

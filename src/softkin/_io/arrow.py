@@ -7,8 +7,8 @@ what footers use.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin._io import files
 from softkin._io.numpy_files import size_of
-from softkin._io.tables import ColumnKind, Table, cell_text, counted, named_once
+from softkin._io.tables import ColumnKind, Table, cell_text, counted, is_empty, named_once
 
 
 class ArrowRows:
@@ -86,6 +86,17 @@ class ArrowRows:
     def written(self, column: str) -> list[str]:
         """The cells of a column as the text of a CSV file."""
         return [cell_text(cell) for cell in self.cells(column)]
+
+    def empty(self, column: str, words: Collection[str]) -> list[int]:
+        """The rows whose cell holds nothing."""
+        cells = self.batch.column(column)
+        if not cells.null_count and str(cells.type).removeprefix("u").startswith(("int", "bool")):
+            return []
+        return [row for row, cell in enumerate(self.cells(column)) if is_empty(cell, words)]
+
+    def some(self, rows: Sequence[int]) -> Self:
+        """Some of the rows."""
+        return type(self)(self.batch.take(list(rows)), self.name, place=lambda row: self.place(self.start + rows[row]))
 
     def unpacked(self, column: str) -> int:
         """The bytes that the cells of a column would take if equal texts were not shared."""

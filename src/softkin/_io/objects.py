@@ -3,7 +3,7 @@
 The objects are parsed by Python, because the recursive parsers of C libraries crash on deep nesting.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import IO, Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._io import files, roles
-from softkin._io.tables import HEAD, LINE, ColumnKind, Table, cell_text, counted
+from softkin._io.tables import HEAD, LINE, ColumnKind, Table, cell_text, counted, is_empty
 
 COLUMNS = 1000  # more are not looked for beyond the first object
 CHUNK = 2**26  # bytes of objects that are held at a time
@@ -77,6 +77,14 @@ class ObjectRows:
     def written(self, column: str) -> list[str]:
         """The cells of a column as the text of a CSV file."""
         return [cell_text(cell) for cell in self.cells(column)]
+
+    def empty(self, column: str, words: Collection[str]) -> list[int]:
+        """The rows whose cell holds nothing."""
+        return [row for row, cell in enumerate(self.cells(column)) if is_empty(cell, words)]
+
+    def some(self, rows: Sequence[int]) -> "ObjectRows":
+        """Some of the rows."""
+        return ObjectRows([self.objects[row] for row in rows], self.name, self.unit)
 
 
 def open_jsonl(file: IO[bytes], name: str) -> Table:

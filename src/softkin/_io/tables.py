@@ -15,7 +15,7 @@ import sys
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -64,6 +64,12 @@ class Rows(Protocol):
     def written(self, column: str) -> list[str]:
         """(n,) cells as the text of a CSV file; an empty one is empty."""
 
+    def empty(self, column: str, words: Collection[str]) -> list[int]:
+        """The rows whose cell holds nothing, or one of the words that stand for nothing."""
+
+    def some(self, rows: Sequence[int]) -> "Rows":
+        """Some of the rows, which keep their places."""
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -90,6 +96,8 @@ class Table:
     """What was inferred about the file itself, a sentence each"""
     line_of: Callable[[int], int] | None = None
     """A function from a row, counted from 0, to the line of the file that an editor shows; None for other formats"""
+    row_of: Callable[[int], int] | None = None
+    """A function from a row that is read to the row of the file, where some are left out"""
     delimiter: str = ","
     """What separates cells, where the file is text"""
     point: str = "."
@@ -97,6 +105,7 @@ class Table:
 
     def place(self, row: int) -> str:
         """The place of a row, counted from 0, for messages: the line that an editor shows, if the format has lines."""
+        row = row if self.row_of is None else self.row_of(row)
         return counted(row) if self.line_of is None else f"line {self.line_of(row)}"
 
     def of_kind(self, *kinds: ColumnKind) -> list[str]:
@@ -126,6 +135,16 @@ class Table:
         """Refuse a packed file that claims far more numbers per row than its size can hold."""
         if self.num_rows is not None and self.size is not None:
             files.unpacked_within(self.size, self.num_rows * numbers * 8, self.name)
+
+
+def is_empty(cell: Any, words: Collection[str]) -> bool:
+    """Whether a cell holds nothing, or one of the words that stand for nothing.
+
+    Example:
+        >>> is_empty(None, ()), is_empty(float("nan"), ()), is_empty(" NA ", ("NA",)), is_empty(0, ("",))
+        (True, True, True, False)
+    """
+    return cell is None or cell != cell or (isinstance(cell, str) and cell.strip() in words)
 
 
 def counted(row: int) -> str:

@@ -120,6 +120,14 @@ class CommandParser(argparse.ArgumentParser):
                 words.append({"+": f"{name}...", "*": f"[{name}...]", "?": f"[{name}]"}.get(str(action.nargs), name))
         return " ".join(words)
 
+    def _get_option_tuples(self, option_string: str) -> Any:
+        """The options that an abbreviation may stand for; ``-o`` and ``--out`` stand for --output, not --outcome."""
+        typed, *rest = option_string.partition("=")
+        output = self._option_string_actions.get("--output")
+        if output is None or typed not in ("-o", "--out"):
+            return super()._get_option_tuples(option_string)
+        return [one for one in super()._get_option_tuples("--output" + "".join(rest)) if one[0] is output]
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a value, or a command, that is not one of the choices."""
         if action.choices is None or value in action.choices:

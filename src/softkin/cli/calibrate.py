@@ -122,7 +122,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="file for the calibrated probabilities: .npz, .safetensors or .csv, which keeps all columns of a table",
+        help="file for the calibrated probabilities: .npz or .safetensors; .csv and .tsv keep all columns of a table",
     )
 
     compare = action("compare", "fit all calibrators on one file and measure them on another")
@@ -184,8 +184,8 @@ def check(arguments: argparse.Namespace) -> None:
             calibrations.order(arguments.metric)
         if arguments.floor is not None and not 0 < arguments.floor < 1:
             raise ValueError(f"--floor must be above 0 and below 1, got {arguments.floor:g}.")
-    if arguments.action == "apply" and arguments.output.suffix not in (".npz", ".safetensors", ".csv"):
-        raise ValueError(f"--output must end in .npz, .safetensors or .csv, got {arguments.output}.")
+    if arguments.action == "apply" and arguments.output.suffix not in (".npz", ".safetensors", ".csv", ".tsv"):
+        raise ValueError(f"--output must end in .npz, .safetensors, .csv or .tsv, got {arguments.output}.")
     if arguments.output is None:
         return
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
@@ -228,6 +228,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     from softkin.evaluation import calibrations
 
     held_out = _pixels(arguments) or read_labelled(arguments.file, arguments)
+    _warn_of_a_second(held_out)
     floor, chosen = arguments.floor, None
     if arguments.method == BEST:
         floor, said = calibrations.zeros_as(held_out, floor)
@@ -284,6 +285,15 @@ def _pixels(arguments: argparse.Namespace) -> "Predictions | None":
         stacklevel=2,
     )
     return rows
+
+
+def _warn_of_a_second(raw: "Predictions") -> None:
+    """Warn of a calibrator on top of another one, which is seldom meant."""
+    from softkin.evaluation.results import already
+
+    if raw.calibrated_by is not None:
+        first = f"{raw.name} is c{already(raw.calibrated_by, '')[1:-1]}"
+        warnings.warn(f"{first}; a second calibrator takes its output for the scores.", stacklevel=2)
 
 
 def _nll(predictions: "Predictions", p: "Tensor") -> float:
@@ -381,6 +391,7 @@ def _apply(arguments: argparse.Namespace) -> None:
         raise ValueError(f"{arguments.folder} holds the calibrator {calibrator.in_words()}, which {takes}.")
     if calibrator.takes_features:
         raw = replace(raw, features=_features(arguments.features))
+    _warn_of_a_second(raw)
     n = len(raw)
     after = raw.calibrated(calibrator)
     name = calibrator.in_words()
@@ -389,7 +400,9 @@ def _apply(arguments: argparse.Namespace) -> None:
     if notice:
         warnings.warn(notice, stacklevel=2)
     notes = doubts.note(common, n, f"{name} calibrator")
-    table = rewriting.rewritten(file, after, notes.get("calibration")) if arguments.output.suffix == ".csv" else None
+    table, suffix = None, arguments.output.suffix
+    if suffix in (".csv", ".tsv"):
+        table = rewriting.rewritten(file, after, notes.get("calibration"), tabs=suffix == ".tsv")
     if table is None:
         after.save(arguments.output, notes=notes, force=arguments.force)
     else:

@@ -87,7 +87,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     apply.add_argument("folder", type=Path, metavar="FOLDER", help="folder of a rule that `fit` wrote")
     add_file(apply, "file", "predictions, with labels or without")
     apply.add_argument(
-        "--output", type=Path, required=True, metavar="FILE", help="file for the answers: .csv, .jsonl or .npz"
+        "--output", type=Path, required=True, metavar="FILE", help="file for the answers: .csv, .tsv, .jsonl or .npz"
     )
 
     compare = action("compare", "fit all rules on one file and measure them on another")
@@ -152,8 +152,8 @@ def check(arguments: argparse.Namespace) -> None:
         deciding.check_options(kind, _stated(arguments) | named)
         if arguments.score is not None and kind.name in ("sets", "abstain"):
             kind(score=arguments.score)  # type: ignore[call-arg]
-    if arguments.action == "apply" and arguments.output.suffix not in (".csv", ".jsonl", ".npz"):
-        raise ValueError(f"--output must end in .csv, .jsonl or .npz, got {arguments.output}.")
+    if arguments.action == "apply" and arguments.output.suffix not in (".csv", ".tsv", ".jsonl", ".npz"):
+        raise ValueError(f"--output must end in .csv, .tsv, .jsonl or .npz, got {arguments.output}.")
     if arguments.output is None:
         return
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():

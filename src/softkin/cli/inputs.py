@@ -117,22 +117,22 @@ def read(path: str, arguments: argparse.Namespace) -> "Predictions":
     return opened(path, arguments)[1]
 
 
-def opened(path: str, arguments: argparse.Namespace) -> "tuple[PredictionFile, Predictions]":
-    """A file, and its predictions, named after it."""
+def opened(path: str, arguments: argparse.Namespace, *, whole: bool = True) -> "tuple[PredictionFile, Predictions]":
+    """A file, and its predictions, named after it; unless ``whole``, rows without a label are left out."""
     from dataclasses import replace
 
     from softkin.predictions import file_sets, reading
 
-    file = file_sets.open_any(path, **reading_options(arguments))
+    file = file_sets.open_any(path, **reading_options(arguments), keep_unlabelled=whole)
     predictions = reading.read_all(file)
     return file, replace(predictions, name=Path(path).name if path != "-" else predictions.name)
 
 
 def read_labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
-    """Like ``read``, but predictions without labels are refused."""
+    """Like ``read``, but predictions without labels are refused, and rows without one left out."""
     from softkin import SoftkinError
 
-    predictions = read(path, arguments)
+    predictions = opened(path, arguments, whole=False)[1]
     if predictions.labels is None:
         raise SoftkinError(
             f"{path} must have labels for this, one for each row, it has none; name their column with "

@@ -20,6 +20,7 @@ from softkin.distances.tree_files import holds_tree, open_tree
 from softkin.evaluation import doubts
 from softkin.evaluation.results import ComparedRules, RuleLine
 from softkin.predictions import Predictions
+from softkin.predictions.container import SEPARATORS
 
 NAMES_ALONE = "names"
 FORMATS = (".csv", ".jsonl", ".npz")
@@ -187,7 +188,7 @@ def answers(rule: Rule, predictions: Predictions) -> Tensor:
 
 
 def written(path: Path, rule: Rule, result: Tensor, predictions: Predictions) -> None:
-    """Write answers as CSV, JSONL or npz, atomically, with class names if there are any."""
+    """Write answers as CSV, TSV, JSONL or npz, atomically, with class names if there are any."""
     ids = _sample_ids(predictions)
     if path.suffix == ".npz":
         arrays: dict[str, Any] = {"answers": result.numpy(), "sample_ids": np.array(ids), "rule": np.array(rule.name)}
@@ -210,7 +211,7 @@ def written(path: Path, rule: Rule, result: Tensor, predictions: Predictions) ->
         files.write(path, "".join(f"{line}\n" for line in lines))
         return
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, delimiter=SEPARATORS[path.suffix], lineterminator="\n")
     writer.writerow(["sample_id", "answer"])
     for name, answer in zip(ids, said, strict=True):
         cell = " | ".join(answer) if isinstance(answer, list) else "" if answer is None else str(answer)

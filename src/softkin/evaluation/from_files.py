@@ -235,7 +235,7 @@ def _merged(total: streams.Stream | None, current: tuple[int, streams.Stream] | 
 
 def _of_stream(stream: streams.Stream, title: str, files: Sequence[PredictionFile]) -> Evaluated:
     known = None if stream.ids is None else f"{stream.ids:016x}"
-    data, made, truth, answers = stream.finish(title, files[0].class_names)
+    data, made, truth, answers = stream.finish(title, files[0].class_names, files[0].notes.get("calibrated_by"))
     compared = {metric.key for metric in catalogue.shown("compare", ordered=True)}
     statistics = {
         key: statistic for key, statistic in made.items() if key in compared and statistic.no_resampling is None

@@ -111,7 +111,8 @@ def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
     measured = measurement.measure(claims, shown, settings)
     pool = claims.pool("prediction")
     found = doubts.of_predictions(predictions, pool.scores)
-    words = described(pool, measured, settings, found, trained=not claims.are_pairs)
+    by = predictions.calibrated_by
+    words = described(pool, measured, settings, found, trained=not claims.are_pairs, calibrated_by=by)
     data: Evaluation = {
         "name": predictions.name,
         "num_samples": claims.num_samples,
@@ -124,6 +125,8 @@ def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
         "reliability": words["reliability"],
         "metrics": {key: one.to_dict() for key, one in measured.items()},
     }
+    if by is not None:
+        data["calibrated_by"] = by
     if predictions.votes is not None:
         data["people"] = people(predictions)
     turned = turned_round(measured.get("auc"), predictions.class_names)
@@ -170,12 +173,15 @@ def described(
     doubted: Sequence[str] = (),
     *,
     trained: bool = False,
+    calibrated_by: str | None = None,
 ) -> Described:
     """The reliability of the winning scores in bins, and the verdict in words, which begins with the doubts."""
     bins = pool.curve(binning.equal_width(settings.n_bins))
     gap, ece = measured["signed_gap"].interval, measured["ece_hist"].interval
     return {
-        "verdict": results.verdict(gap, ece, results.cells(pool), doubted, trained=trained),
+        "verdict": results.verdict(
+            gap, ece, results.cells(pool), doubted, trained=trained, calibrated_by=calibrated_by
+        ),
         "reliability": {
             "edges": bins.edges.tolist(),
             "count": [round(count) for count in bins.count.tolist()],

@@ -83,6 +83,8 @@ class Evaluation(Described):
     num_classes: int
     """K; 1 for pairs of a confidence and an outcome"""
     kind: NotRequired[Literal["classes", "pairs", "labels"]]
+    calibrated_by: NotRequired[str]
+    """What calibrated the file, such as "beta calibrator"; "softkin" if only that is known"""
     class_names: list[str] | None
     digest: str | None
     """Of scores and labels; None if there were too many rows to keep"""
@@ -248,7 +250,19 @@ SMOOTHED = 0.02  # a smaller gap below 0 has no cause that is worth a sentence
 VISIBLE = 0.0005  # a gap that is printed as 0.0 points does not count, however certain it is
 
 
-ALREADY = " Label smoothing, mixup and strong weight decay do this: fit a temperature, and do not smooth further."
+SMOOTH = " Label smoothing, mixup and strong weight decay do this: fit a temperature, and do not smooth further."
+
+
+def already(calibrated_by: str, kind: str) -> str:
+    """The sentence about a file that was calibrated before: a second calibrator on top is no advice.
+
+    Example:
+        >>> print(already("beta calibrator", "calibrated"))
+        Calibrated already, by the beta calibrator.
+    """
+    by = calibrated_by if calibrated_by == "softkin" else f"the {calibrated_by}"
+    again = ": fit it again on uncalibrated scores of samples like these" if kind in ("over", "under", "mixed") else ""
+    return f"Calibrated already, by {by}{again}."
 
 
 def verdict(
@@ -258,6 +272,7 @@ def verdict(
     doubts: Sequence[str] = (),
     *,
     trained: bool = False,
+    calibrated_by: str | None = None,
 ) -> Verdict:
     """The headline, and a sentence that explains it.
 
@@ -272,6 +287,7 @@ def verdict(
         cells: The sums of ``cells``.
         doubts: Reasons to look at the file first.
         trained: Whether the scores are those of a classifier: if it is under-confident, its training is why.
+        calibrated_by: What calibrated the scores, if anything is known to have.
 
     Returns:
         ``doubts``, ``kind`` ("over", "under", "mixed", "unknown" or "calibrated"), ``headline``, ``detail``, and
@@ -300,7 +316,9 @@ def verdict(
         kind, headline = "calibrated", "No sign that the confidences are wrong"
         detail += f". If there is a gap, it is within {reach}"
     about = None if near is None else near[0]
-    cause = ALREADY if trained and kind == "under" and gap <= -SMOOTHED else ""
+    cause = SMOOTH if trained and kind == "under" and gap <= -SMOOTHED else ""
+    if calibrated_by is not None:
+        cause = f" The file is c{already(calibrated_by, kind)[1:-1]}."
     return {"doubts": list(doubts), "kind": kind, "headline": headline, "detail": f"{detail}.{cause}", "at": about}
 
 

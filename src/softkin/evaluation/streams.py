@@ -294,7 +294,7 @@ class Stream:
         return made
 
     def finish(
-        self, name: str, class_names: list[str] | None
+        self, name: str, class_names: list[str] | None, calibrated_by: str | None = None
     ) -> tuple[Evaluation, dict[str, Statistic], Tensor, tuple[Tensor, Tensor]]:
         """The result for all rows: plain data, statistics, labels, and (winning scores, whether each was right)."""
         settings = self.settings
@@ -307,7 +307,8 @@ class Stream:
         found = []
         if self.num_classes > 1:
             found = doubts.doubts(rows["labels"], rows["answers"], winning, self.num_classes, class_names)
-        words = described(winners, measured, settings, found, trained=self.num_classes > 1)
+        trained = self.num_classes > 1
+        words = described(winners, measured, settings, found, trained=trained, calibrated_by=calibrated_by)
         data: Evaluation = {
             "name": name,
             "num_samples": self.num_samples,
@@ -320,6 +321,8 @@ class Stream:
             "reliability": words["reliability"],
             "metrics": {key: measured[key].to_dict() for key in self.readers},
         }
+        if calibrated_by is not None:
+            data["calibrated_by"] = calibrated_by
         return data, made, rows["labels"], (winning, right)
 
     def _statistics(

@@ -289,6 +289,7 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
         "texts": texts,
         "name": source.name,
         "split_digest": source.notes.get("split_digest"),
+        "calibrated_by": source.notes.get("calibrated_by"),
         "are_pairs": source.are_pairs,
         "groups": None if blocks[0].groups is None else [name for block in blocks for name in block.groups or []],
         "weights": None

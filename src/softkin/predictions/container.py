@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
 
 TINY = torch.finfo(torch.float64).tiny  # a probability of 0 gets the logit ln TINY, about −708
-SUFFIXES = (".npz", ".safetensors", ".csv")
+SUFFIXES = (".npz", ".safetensors", ".csv", ".tsv")
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +76,8 @@ class Predictions:
     """(N,) weights of the samples, float64"""
     groups: list[str] | None = None
     """(N,) the group of each sample"""
+    calibrated_by: str | None = None
+    """What calibrated the probabilities, such as "beta calibrator"; None if nothing is known to have"""
     are_pairs: bool = False
     """Whether the two classes are that an answer is wrong, and that it is right, with its confidence as the second
     probability"""
@@ -203,7 +207,9 @@ class Predictions:
             raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
         if mine is not self:
             calibrated = calibrated[:, checks.class_order(mine.class_names, self.class_names, "")]
-        return replace(self, logits=calibrated.clamp_min(TINY).log(), exact_probabilities=calibrated, members=None)
+        by = f"{calibrator.in_words()} calibrator"
+        logits = calibrated.clamp_min(TINY).log()
+        return replace(self, logits=logits, exact_probabilities=calibrated, members=None, calibrated_by=by)
 
     def in_order(self, class_names: Sequence[str] | None, whose: str) -> "Predictions":
         """The predictions with their classes in the given order; themselves if that is theirs, or there are no names.
@@ -305,7 +311,7 @@ class Predictions:
         overwrite: bool = False,
         force: bool = False,
     ) -> None:
-        """Write an .npz, .safetensors or .csv file atomically.
+        """Write an .npz, .safetensors, .csv or .tsv file atomically.
 
         The first two hold ``logits`` (or ``probs``, if probabilities were given), ``labels``, ``class_names``,
         ``sample_ids``, texts and checksums; for an ensemble they also hold ``mutual_information`` (N,) and, if kept,
@@ -326,8 +332,10 @@ class Predictions:
         if path.suffix not in SUFFIXES:
             raise ValueError(f"`path` must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {path.name!r}.")
         files.refuse_to_overwrite(path, force=overwrite or force)
-        if path.suffix == ".csv":
-            files.write(path, self._csv(notes or {}))
+        by = {} if self.calibrated_by is None else {"calibrated_by": self.calibrated_by}
+        notes = by | dict(notes or {})
+        if path.suffix in SEPARATORS:
+            files.write(path, self._csv(notes, SEPARATORS[path.suffix]))
             return
         ids = self.sample_ids
         pairs = self.are_pairs
@@ -346,7 +354,7 @@ class Predictions:
             "name": self.name,
             "texts": self.texts,
             "groups": self.groups,
-            **(notes or {}),
+            **notes,
         }
         held = {key: tensor for key, tensor in tensors.items() if tensor is not None}
         known = {key: text for key, text in about.items() if text is not None}
@@ -359,7 +367,7 @@ class Predictions:
             return self.scores
         return self.probabilities[:, 1].contiguous()
 
-    def _csv(self, notes: Mapping[str, str]) -> str:
+    def _csv(self, notes: Mapping[str, str], separator: str) -> str:
         """The content of a .csv file; every number is written so that it is read back exactly."""
         names = self.class_names or [str(k) for k in range(self.num_classes)]
         kind = "probs_" if self.are_probabilities else "logits_"
@@ -382,7 +390,7 @@ class Predictions:
         if "calibration" in notes:
             table[roles.CALIBRATION] = [escape.csv_cell(notes["calibration"])] * len(self)
         buffer = io.StringIO()
-        rows = csv.writer(buffer, lineterminator="\n")
+        rows = csv.writer(buffer, delimiter=separator, lineterminator="\n")
         rows.writerow([*table, *([single] if self.are_pairs else [f"{kind}{name}" for name in names])])
         written = self._written_scores.view(len(self), -1).tolist()
         for *beside, scores in zip(*table.values(), written, strict=True):

@@ -19,6 +19,7 @@ from softkin._core import checks
 from softkin._core.names import spelling
 from softkin._io import roles
 from softkin._io.tables import Table, counted
+from softkin.predictions import unlabelled
 from softkin.predictions.blocks import Beside, Block, PredictionFile
 from softkin.predictions.request import Reading
 
@@ -141,6 +142,8 @@ def _are_outcomes(cells: Sequence[Any]) -> bool:
 def from_table(table: Table, parts: Parts, ids: str | None, reading: Reading) -> PredictionFile:
     """The pairs of a table."""
     columns = list(table.columns)
+    if not reading.keep_unlabelled:
+        table = unlabelled.left_out(table, parts.outcome)
     texts = reading.text_part([column for column in columns if table.columns[column] == "text"], table.name)
     beside = Beside(None, ids, texts).among(columns, reading, table.name)
     own = [parts.score, parts.outcome, *([] if parts.prediction is None else [parts.prediction])]

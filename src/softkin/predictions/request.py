@@ -43,6 +43,8 @@ class Reading:
     """The column that says which group a row belongs to"""
     weight: str | None = None
     """The column of the rows' weights"""
+    keep_unlabelled: bool = False
+    """Keep rows without a label, and read no labels at all if one is missing; else such rows are left out"""
     renormalise: bool = False
     """Divide each row of probabilities by its sum, however far from 1 it is"""
 

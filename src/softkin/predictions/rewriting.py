@@ -45,7 +45,7 @@ class Rewritten:
         return f"{shown(self.written)} {verb} {shown(self.replaced)}{kept}{added}"
 
 
-def rewritten(source: PredictionFile, after: Predictions, note: str | None) -> Rewritten | None:
+def rewritten(source: PredictionFile, after: Predictions, note: str | None, *, tabs: bool = False) -> Rewritten | None:
     """The table of a file with the calibrated probabilities of its rows; None if the file is no single table.
 
     A reader that is told nothing must find the same labels and probabilities again. If the table's own labels would not
@@ -55,20 +55,23 @@ def rewritten(source: PredictionFile, after: Predictions, note: str | None) -> R
         source: The opened file.
         after: Its rows, calibrated.
         note: What each row says about the calibration, if anything.
+        tabs: Separate the cells by tabs.
     """
     table = source.table
     if table is None or not source.score_columns or after.votes is not None:
         return None
     taken = {roles.plain(column) for column in table.columns}
     added = [] if after.labels is None or after.are_pairs else [name for name in LABELS if name not in taken]
-    first = _text(table, source.score_columns, after, note, None)
+    first = _text(table, source.score_columns, after, note, None, tabs=tabs)
     if _is_found_again(first.text, after):
         return first
-    others = (_text(table, source.score_columns, after, note, name) for name in added)
+    others = (_text(table, source.score_columns, after, note, name, tabs=tabs) for name in added)
     return next((other for other in others if _is_found_again(other.text, after)), first)
 
 
-def _text(table: Table, scores: Sequence[str], after: Predictions, note: str | None, labels: str | None) -> Rewritten:
+def _text(
+    table: Table, scores: Sequence[str], after: Predictions, note: str | None, labels: str | None, *, tabs: bool
+) -> Rewritten:
     """The table with the probabilities in place of its scores; ``labels`` names a column of labels to add."""
     names = after.class_names or [str(k) for k in range(after.num_classes)]
     written = [roles.CALIBRATED_PAIR] if after.are_pairs else [f"{roles.CALIBRATED}{name}" for name in names]
@@ -86,7 +89,7 @@ def _text(table: Table, scores: Sequence[str], after: Predictions, note: str | N
     if note is not None:
         last[roles.CALIBRATION] = [escape.csv_cell(note)] * len(after)
     buffer = io.StringIO()
-    separator = table.delimiter if table.delimiter != "\t" else "," if table.point == "." else ";"
+    separator = "\t" if tabs else table.delimiter if table.delimiter != "\t" else "," if table.point == "." else ";"
     rows = csv.writer(buffer, delimiter=separator, lineterminator="\n")
     rows.writerow([*kept[:place], *written, *kept[place:], *last])
     for n, row in enumerate(values.tolist()):

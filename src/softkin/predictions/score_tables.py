@@ -16,7 +16,7 @@ from softkin._core.names import spelling
 from softkin._io import roles
 from softkin._io.roles import Role, ScoreKind
 from softkin._io.tables import Rows, Table
-from softkin.predictions import answers, harness, multiple_choice, pairs, truth_columns
+from softkin.predictions import answers, harness, multiple_choice, pairs, truth_columns, unlabelled
 from softkin.predictions.blocks import Beside, Block, PredictionFile
 from softkin.predictions.inference import shown, sums_to_one
 from softkin.predictions.request import Reading
@@ -58,7 +58,7 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     calibrated = _calibrated(table, reading)
     if not calibrated:
         return replace(_by_roles(table, reading), notes=notes)
-    notes["calibrated_by"] = "softkin"
+    notes["calibrated_by"] = notes.get("calibration", "").partition(": ")[0] or "softkin"
     if calibrated == [roles.CALIBRATED_PAIR]:
         return replace(_by_roles(table, reading), notes=notes)
     found = _by_roles(table, replace(reading, class_columns=calibrated))
@@ -97,6 +97,7 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
     textual = [column for column in columns if table.columns[column] == "text" and column != labels]
     texts = reading.text_part(columns if reading.text_column else textual, table.name)
     beside = Beside(labels, ids, texts).among(columns, reading, table.name)
+    table, beside = _labelled(table, beside, reading, columns)
     lists = [column for column in columns if table.columns[column] in ("list", "mapping") and column not in beside]
     named = _of_words(lists)
     if not named and reading.class_columns is None and not _prefixed(columns, beside):
@@ -107,7 +108,8 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
     if named:
         return _of_vectors(table, lists, beside, reading)
     found = columns_of(table, columns, beside, reading)
-    beside = replace(beside, labels=beside.labels or found.labels)
+    if beside.labels is None and found.labels is not None:
+        table, beside = _labelled(table, replace(beside, labels=found.labels), reading, found.scores)
 
     def scores(rows: Rows) -> Tensor:
         return checks.as_tensor(rows.numbers(found.scores), "scores")
@@ -121,6 +123,22 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
         score_name=found.scores[0] if is_single else None, assumed=(*table.assumed, *assumed, *found.assumed),
         table=table, score_columns=tuple(found.scores),
     )  # fmt: skip
+
+
+def _labelled(table: Table, beside: Beside, reading: Reading, columns: Sequence[str]) -> tuple[Table, Beside]:
+    """The table without the rows that have no label; or, if all rows are to be kept, without labels."""
+    if beside.labels is None:
+        return table, beside
+    numbers = [column for column in columns if table.columns[column] == "number" and column != beside.labels]
+    names = [(roles.class_of(column) or ("", column))[1] for column in numbers]
+    if len({spelling(name) for name in names} & set(_spelled(table, beside.labels))) < 2:
+        names = []  # the columns are not called as the labels are
+    if not reading.keep_unlabelled:
+        return unlabelled.left_out(table, beside.labels, names), beside
+    if not unlabelled.are_missing(table, beside.labels, names):
+        return table, beside
+    why = f"{table.name}: some rows have no label in `{beside.labels}`; all rows are kept, and nothing is measured."
+    return replace(table, assumed=(*table.assumed, why)), replace(beside, labels=None)
 
 
 def _has_classes(table: Table, columns: Sequence[str]) -> bool:

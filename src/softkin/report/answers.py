@@ -6,6 +6,7 @@ from typing import Any
 
 from softkin._io.files import from_number
 from softkin.calibrators import REGISTRY
+from softkin.evaluation.results import already
 from softkin.metrics import intervals
 from softkin.report import curves
 from softkin.report.data import Cells
@@ -69,7 +70,8 @@ def _by_group(data: Mapping[str, Any]) -> str:
 
 
 def _trust(data: Mapping[str, Any]) -> str:
-    raw, after = data["variants"][0], None if _groups_differ(data) else _best_variant(data)
+    is_settled = _groups_differ(data) or data.get("calibrated_by")
+    raw, after = data["variants"][0], None if is_settled else _best_variant(data)
     n_bins = data["n_bins"] if data["n_bins"] in curves.BINS else 15
 
     binary = data["binary"] if not data["pairs"] else None
@@ -204,6 +206,8 @@ def _what_to_do(data: Mapping[str, Any]) -> str:
 
 
 def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
+    if data.get("calibrated_by"):
+        return [escaped(already(data["calibrated_by"], data["variants"][0]["verdict"]["kind"]), 400)]
     if _groups_differ(data):
         return [
             f"<strong>Fit a calibrator for each {named(data['groups']['column'], 40)}</strong>, on its rows alone: the "
@@ -399,6 +403,8 @@ def _calibrator(data: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _code(data: Mapping[str, Any]) -> str:
+    if data.get("calibrated_by"):
+        return ""
     scores = "probabilities" if data["are_probabilities"] else "logits"
     option = ", from_probabilities=True" if data["are_probabilities"] else ""
     code, method = _calibrator(data)

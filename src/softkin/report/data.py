@@ -326,6 +326,8 @@ class ModelPage(Page):
     unknown: list[UnknownSeen]
     groups: GroupsShown | None
     sampled: SampledRows | None
+    calibrated_by: NotRequired[str | None]
+    """What calibrated the file that was read, if anything is known to have"""
     votes: NotRequired[bool]
     """Whether the labels are votes, of which the charts take one for each sample"""
     mutual_information: Disagreement | None
@@ -467,6 +469,8 @@ class OverviewRow(TypedDict):
     cost: str | None
     """What it takes, in a few letters, such as 0.6×, + s"""
     after: NotRequired[AfterScaling]
+    calibrated_by: NotRequired[str]
+    """What calibrated the model's file, which needs no second calibrator"""
 
 
 class OverviewGroup(TypedDict):

@@ -193,6 +193,7 @@ def build(
         "groups": groups.shown(evaluated["groups"], predictions) if "groups" in evaluated else None,
         "sampled": None if population is None else _sampled(len(p), population, evaluated),
         "votes": by_votes,
+        "calibrated_by": predictions.calibrated_by,
         "mutual_information": evaluated.get("mutual_information"),
         "decisions": decided,
     }

@@ -15,7 +15,7 @@ from torch import Tensor
 from softkin._io.files import from_number, number
 from softkin.calibrators import TemperatureScaling, floor_of
 from softkin.evaluation.comparison import temperature_scaled
-from softkin.evaluation.results import Compared, Evaluation
+from softkin.evaluation.results import Compared, Evaluation, already
 from softkin.metrics import ece_hist, nll
 from softkin.metrics.catalogue import METRICS
 from softkin.metrics.measurement import Settings, measure
@@ -110,6 +110,8 @@ def _row(key: str, model: Predictions, known: Evaluation, n_bins: int, seed: int
     }
     if error.get("low") is not None:
         row |= {"low": error["low"], "high": error["high"]}
+    if model.calibrated_by is not None:
+        row["calibrated_by"] = model.calibrated_by
     after = scaled(model, n_bins=n_bins, seed=seed)
     if after is not None:
         row["after"] = after
@@ -221,7 +223,9 @@ def _said(
             f"{mixed if unsteady else ', as far as these samples show.'}"
         )
     says.append(f"{name} {_is_right(best, words)}, with {lowest}{ahead}.")
-    if best["kind"] != "fine" and "after" in best:
+    if "calibrated_by" in best:
+        says.append(already(best["calibrated_by"], best["kind"]))
+    elif best["kind"] != "fine" and "after" in best:
         error = f"its error {'from' if _helps(best) else 'of'} {100 * best['error']:.1f}"
         to = f"{error} to {percent(best['after']['error'])}"
         says.append(f"A temperature brings {to}." if _helps(best) else f"A temperature does not repair {error} %.")
@@ -293,7 +297,9 @@ def _choices(
     words: OverviewWords,
 ) -> list[Choice]:
     repair, code = "", None
-    if _needs_one(best) and "after" in best and (_helps(best) or from_number(best["nll"]) == math.inf):
+    if "calibrated_by" in best:
+        pass  # a second calibrator on top of the first is no advice
+    elif _needs_one(best) and "after" in best and (_helps(best) or from_number(best["nll"]) == math.inf):
         repair, code = (
             ", and fit a temperature",
             "softkin calibrate fit validation.npz --method temperature --output cal/",

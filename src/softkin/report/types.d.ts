@@ -37,6 +37,7 @@ interface ModelPage {
   unknown: UnknownSeen[];
   groups: GroupsShown | null;
   sampled: SampledRows | null;
+  calibrated_by?: string | null;
   votes?: boolean;
   mutual_information: Disagreement | null;
   decisions: Record<string, any> | null;
@@ -383,6 +384,7 @@ interface OverviewRow {
   nll: Plain;
   cost: string | null;
   after?: AfterScaling;
+  calibrated_by?: string;
 }
 
 /** A model after temperature scaling, cross-fitted. */
@@ -703,6 +705,7 @@ interface PageData {
   unknown: UnknownSeen[];
   groups: GroupsShown | null;
   sampled: SampledRows | null;
+  calibrated_by: string | null;
   votes: boolean;
   mutual_information: Disagreement | null;
   decisions: Record<string, any> | null;

@@ -1,0 +1,123 @@
+"""Rows without a label: left out and said, kept where all rows are wanted, refused where most have none."""
+
+import gzip
+import json
+import warnings
+
+import pytest
+
+from command_line import run
+from softkin import SoftkinError, predictions
+
+HEAD = ["id", "cat", "dog", "owl", "label"]
+
+
+def rows(missing=(), word="", n=40):
+    """A table of three classes whose labels are missing in some rows."""
+    names = ["cat", "dog", "owl"]
+    table = []
+    for k in range(n):
+        scores = [0.7 if j == k % 3 else 0.15 for j in range(3)]
+        table.append([k, *scores, word if k in missing else names[(k + (k % 5 == 0)) % 3]])
+    return table
+
+
+def text(table, head=HEAD, separator=","):
+    return "".join(separator.join(map(str, row)) + "\n" for row in [head, *table])
+
+
+def read(path, **options):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = predictions.load(path, **options)
+    return found, [str(one.message) for one in said if "label" in str(one.message)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet", "tsv"])
+@pytest.mark.parametrize("missing", [{7}, {0, 7, 39}])
+def test_rows_without_a_label_are_left_out_and_said(tmp_path, kind, missing):
+    path, table = tmp_path / f"a.{kind}", rows(missing)
+    if kind == "jsonl":
+        objects = [dict(zip(HEAD, row, strict=True)) | ({"label": None} if not row[-1] else {}) for row in table]
+        path.write_text("".join(json.dumps(one) + "\n" for one in objects))
+    elif kind == "parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        columns = dict(zip(HEAD, zip(*table, strict=True), strict=True))
+        columns["label"] = [label or None for label in columns["label"]]
+        pq.write_table(pa.table(columns), path)
+    else:
+        content = text(table, separator="\t" if kind == "tsv" else ",").encode()
+        path.write_bytes(gzip.compress(content) if kind.endswith("gz") else content)
+    found, said = read(path)
+    expected = [row for k, row in enumerate(table) if k not in missing]
+    assert found.labels.tolist() == [["cat", "dog", "owl"].index(row[-1]) for row in expected]
+    assert [int(known_as) for known_as in found.sample_ids] == [row[0] for row in expected]
+    first = "row 0 (counted from 0)" if kind == "parquet" else f"line {min(missing) + (1 if kind == 'jsonl' else 2)}"
+    first = first.replace("row 0", f"row {min(missing)}")
+    words = "has no label in `label` and is left out: " if len(missing) == 1 else "are left out, the first is "
+    assert [sentence for sentence in said if f"{words}{first}." in sentence and f"{len(missing)} of 40" in sentence]
+
+
+@pytest.mark.parametrize("word", ["NA", "null", "nan", "None"])
+def test_words_for_nothing_are_no_label_unless_a_class_is_called_so(tmp_path, word):
+    (tmp_path / "a.csv").write_text(text(rows({4}, word)))
+    assert len(read(tmp_path / "a.csv")[0]) == 39
+    (tmp_path / "b.csv").write_text(
+        text(rows({4}, word), head=["id", "cat", "dog", word, "label"]).replace("owl", word)
+    )
+    if word != "nan":
+        assert len(read(tmp_path / "b.csv")[0]) == 40
+
+
+def test_a_binary_score_may_have_a_class_called_none(tmp_path):
+    lines = [f"{'fraud' if k % 3 else 'None'},{0.9 if k % 3 else 0.2}" for k in range(30)]
+    (tmp_path / "a.csv").write_text("label,score\n" + "\n".join(lines) + "\n")
+    found, _ = read(tmp_path / "a.csv", positive_class="fraud")
+    assert len(found) == 30
+    assert found.class_names == ["None", "fraud"]
+
+
+@pytest.mark.parametrize(("head", "right"), [("y_true,y_prob", "1,0.8"), ("correct,confidence", "1,0.8")])
+def test_binary_scores_and_pairs_without_an_outcome(tmp_path, head, right):
+    (tmp_path / "a.csv").write_text(head + "\n" + f"{right}\n0,0.3\n,0.9\n" * 10)
+    found, said = read(tmp_path / "a.csv")
+    assert len(found) == 20
+    assert said[0].endswith("10 of 30 rows have no label in `" + head.partition(",")[0] + "` and are left out, the "
+                            "first is line 4.")  # fmt: skip
+
+
+def test_a_missing_truth_does_not_count_as_a_wrong_answer(tmp_path):
+    (tmp_path / "a.csv").write_text("answer,truth,confidence\n" + "A,A,0.9\nB,B,0.8\nC,,0.7\n" * 10)
+    found, _ = read(tmp_path / "a.csv")
+    assert found.labels.tolist() == [1] * 20
+
+
+def test_most_rows_without_a_label_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text(text(rows(set(range(21)))))
+    with pytest.raises(SoftkinError, match=r"21 of 40 rows have no label in `label`, the first is line 2; are these"):
+        read(tmp_path / "a.csv")
+
+
+def test_errors_still_name_the_line_of_the_file(tmp_path):
+    table = rows({0, 1, 5})
+    table[9][1] = 0.9
+    (tmp_path / "a.csv").write_text(text(table))
+    with pytest.raises(SoftkinError, match="line 11"):
+        read(tmp_path / "a.csv", kind="probs")
+
+
+@pytest.mark.filterwarnings("default")
+def test_applying_keeps_every_row(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text(text(rows({3, 8})))
+    cal, out = tmp_path / "cal", tmp_path / "out.tsv"
+    assert run(capsys, "calibrate", "fit", tmp_path / "a.csv", "--method", "temperature", "--output", cal)[0] == 0
+    code, _, said = run(capsys, "calibrate", "apply", cal, tmp_path / "a.csv", "-o", out)
+    assert code == 0
+    assert "all rows are kept" in said
+    lines = out.read_text().splitlines()
+    assert len(lines) == 41
+    assert [line.split("\t")[-1] for line in lines[3:6]] == ["owl", "", "dog"]
+    assert len(read(out)[0]) == 38
+    code, _, said = run(capsys, "evaluate", out, "--resamples", "100", "--out", tmp_path / "e.json")
+    assert code == 0
+    assert (tmp_path / "e.json").exists()
