@@ -123,3 +123,33 @@ def test_of_calibrators_that_are_level_the_simplest_is_recommended(capsys, tmp_p
     headline = results.of_calibrators(result)["headline"]
     assert headline.startswith("Use temperature: NLL ")
     assert headline in run(capsys, *calls, "--resamples", 200)[1]
+
+
+def test_intervals_of_the_comparisons_hold_for_all_of_them_at_once(capsys):
+    """As many comparisons as rivals, each at the level 1 − 0.05 / rivals: the verdict is the interval's."""
+    names = "temperature,vector,platt,beta"
+    calls = ["compare", VALIDATION, TEST, "--methods", names]
+    result = json.loads(run(capsys, *calls, "--json")[1])
+    held_out, test = (reading.read(path) for path in (VALIDATION, TEST))
+    p = {
+        name: calibrators.REGISTRY[name]().fit(held_out.logits, held_out.known_labels).predict_proba(test.logits.double())
+        for name in names.split(",")
+    }
+    p["uncalibrated"] = test.probabilities
+    assert len(result["comparisons"]) == 4
+    for pair in result["comparisons"]:
+        twin = metrics.compare(p[pair["a"]], p[pair["b"]], test.known_labels, "nll", confidence=1 - 0.05 / 4)
+        alone = metrics.compare(p[pair["a"]], p[pair["b"]], test.known_labels, "nll")
+        assert (pair["low"], pair["high"]) == pytest.approx((twin.low, twin.high), abs=1e-6)
+        assert pair["low"] < alone.low
+        assert pair["significant"] == (twin.low > 0 or twin.high < 0)
+        assert pair["p_value"] == pytest.approx(min(1.0, 4 * alone.p_value), abs=1e-9)
+    assert "intervals and p-values count all 4 comparisons" in run(capsys, *calls)[1].replace("\n", " ")
+
+
+def test_enough_resamples_are_drawn_for_the_level_of_many_comparisons(capsys):
+    calls = ["compare", VALIDATION, TEST, "--methods", "temperature,vector,platt,beta", "--resamples", 100]
+    result = json.loads(run(capsys, *calls, "--json")[1])
+    (pair,) = (pair for pair in result["comparisons"] if pair["b"] == "uncalibrated")
+    assert pair["significant"]
+    assert pair["p_value"] <= 0.05

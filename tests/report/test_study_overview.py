@@ -154,3 +154,10 @@ def test_the_line_of_code_is_a_command_that_trains_it(method, action, command):
     first, *_ = study_overview._code(row, "digits").splitlines()
     assert command in first
     train._session(cli.parser().parse_args(first.split()[1:])).check()
+
+
+def test_a_training_that_is_not_shown_to_be_worth_it_says_why():
+    text = next(choice["text"] for choice in seen("fair-scratch")[1]["choices"] if choice["title"] == "Can retrain?")
+    assert text.startswith(
+        "Not shown to be worth it: NLL −0.066 nats against TS, p = 0.054 corrected for 14 methods. Train with mixup"
+    )

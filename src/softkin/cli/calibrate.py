@@ -497,6 +497,7 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 def _print(result: "ComparedCalibrators") -> None:
     from softkin.evaluation import calibrations
+    from softkin.metrics.catalogue import METRICS
     from softkin.metrics.catalogue import shown as shown_metrics
 
     level = f"{100 * result['confidence']:g} %"
@@ -515,7 +516,11 @@ def _print(result: "ComparedCalibrators") -> None:
     if reason:
         say(reason)
     told = {result["methods"][1]["method"], result["recommended"], calibrations.UNCALIBRATED}
-    for pair in (pair for pair in result["comparisons"] if pair["b"] in told):
+    pairs = [pair for pair in result["comparisons"] if pair["b"] in told]
+    count = len(result["comparisons"])
+    if count > 1 and any(isinstance(pair["difference"], float) for pair in pairs):
+        say(f"Differences in {METRICS[result['metric']].short}; their intervals and p-values count all {count} comparisons:")
+    for pair in pairs:
         if not isinstance(pair["difference"], float):
             who = f"{pair['a']} and {pair['b']} have" if pair["difference"] is None else f"{pair['b']} has"
             say(f"{who} an infinite {pair['metric']}: it gave a true class the probability 0.")
@@ -546,7 +551,8 @@ def _cells(line: "CalibratorLine", others: "Sequence[Metric]") -> list[str]:
 
 
 def _plain(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else {"Infinity": "∞", "-Infinity": "−∞"}.get(value, "undefined")
+    known = f"{value:.4f}" if isinstance(value, float) else {"Infinity": "∞", "-Infinity": "-∞"}.get(value, "undefined")
+    return known.replace("-", "−")
 
 
 def _percent(value: Any) -> str:

@@ -127,8 +127,8 @@ def compare_methods(
     Returns:
         Plain data: ``methods``, best first, each with ``metrics``, ``seconds``, perhaps ``failed`` or ``warnings``;
         "uncalibrated" is one of them. ``winner`` names the first, ``comparisons`` hold its paired differences to all
-        others. ``level`` names those that cannot be told from it, and ``recommended`` the simplest of these that is
-        better than no calibration.
+        others, with intervals that hold together and p-values that count all of them (Bonferroni). ``level`` names
+        those that cannot be told from it, and ``recommended`` the simplest of these that is better than no calibration.
     """
     settings = Settings(confidence=confidence, resamples=resamples, seed=seed)
     metric = order(metric)
@@ -169,12 +169,13 @@ def compare_methods(
     lines.sort(key=lambda line: _order(line, metric))
     names = [line["method"] for line in lines if line["method"] in kept]
     winner = names[0]
-    pairs = [_against(kept, winner, rival, test, metric, settings) for rival in names[1:]]
+    every = settings.simultaneous(len(names) - 1)
+    pairs = [_against(kept, winner, rival, test, metric, every, len(names) - 1) for rival in names[1:]]
     level = [pair["b"] for pair in pairs if _is_level(pair)]
     better = [
         name
         for name in level
-        if name != UNCALIBRATED and _beats(_against(kept, name, UNCALIBRATED, test, metric, settings))
+        if name != UNCALIBRATED and _beats(_against(kept, name, UNCALIBRATED, test, metric, every))
     ]
     recommended = winner
     if UNCALIBRATED not in level and winner != UNCALIBRATED:
@@ -257,8 +258,15 @@ def _beats(pair: Compared) -> bool:
 
 
 def _against(
-    kept: dict[str, torch.Tensor], winner: str, rival: str, test: Predictions, metric: str, settings: Settings
+    kept: dict[str, torch.Tensor],
+    winner: str,
+    rival: str,
+    test: Predictions,
+    metric: str,
+    settings: Settings,
+    count: int = 1,
 ) -> Compared:
+    """The difference of two, as one of ``count`` comparisons whose level the settings have."""
     (first, labels, weights), (second, *_) = (test.arrays(kept[name]) for name in (winner, rival))
     compared = measures.compare(
         first,
@@ -275,6 +283,6 @@ def _against(
         "b": rival,
         "metric": metric,
         **comparison.difference(compared),
-        "p_value": compared.p_value,
+        "p_value": min(1.0, count * compared.p_value),
         "significant": compared.low > 0 or compared.high < 0,  # False if infinities leave no interval
     }

@@ -106,7 +106,7 @@ def of_claims(
         )
     number = {name: place for place, name in enumerate(names)}
     member = torch.tensor([number[name] for name in groups])
-    every = _simultaneous(settings, len(names))
+    every = settings.simultaneous(len(names))
     parts = [claims.take((member == place).nonzero()[:, 0]) for place in range(len(names))]
     shown = catalogue.shown("evaluate", claims.num_classes, ordered=settings.ordered)
     metrics = [metric for metric in shown if not metric.slow]
@@ -131,7 +131,7 @@ def of_labels(claims: Claims, names: Sequence[str], settings: Settings) -> Group
     """
     if len(names) > MOST:
         raise SoftkinError(f"up to {MOST} labels per sample are measured one by one, got {len(names):,}.")
-    every = _simultaneous(settings, len(names))
+    every = settings.simultaneous(len(names))
     p, y = claims.probabilities, claims.labels
     parts = [Claims(p[:, [k]], y[:, [k]], claims.weights, exclusive=False) for k in range(len(names))]
     # The share of a label's samples is not how often an answer is right.
@@ -155,12 +155,6 @@ def _in_order(name: str) -> tuple[bool, float, str]:
         return False, float(name), name
     except ValueError:
         return True, 0.0, name
-
-
-def _simultaneous(settings: Settings, count: int) -> Settings:
-    """The settings of one of ``count`` groups, with enough resamples for its level."""
-    tail = (1 - settings.level) / count
-    return replace(settings, confidence=1 - tail, resamples=max(settings.resamples, math.ceil(4 / tail)))
 
 
 def _described(name: str, claims: Claims, measured: Mapping[str, Measured], risk: float, certainty: float) -> GroupData:

@@ -132,6 +132,18 @@ class Settings:
             raise ValueError("`confidence` must be a number such as 0.95 where intervals are needed, got None.")
         return checks.level(self.confidence)
 
+    def simultaneous(self, count: int) -> "Settings":
+        """The settings of one of ``count`` intervals that hold together at this level, with enough resamples for it.
+
+        Each has the level 1 − (1 − level) / count (Bonferroni).
+
+        Example:
+            >>> round(Settings().simultaneous(5).level, 6)
+            0.99
+        """
+        tail = (1 - self.level) / max(1, count)
+        return replace(self, confidence=1 - tail, resamples=max(self.resamples, math.ceil(4 / tail)))
+
 
 VALUES = Settings(confidence=None, draws=0)
 """Values alone"""

@@ -249,13 +249,24 @@ def _choices(
     elif keeps and chosen is not plain:
         others = [row for row in rows if registry.parts(row.method)[0] != registry.ONE_HOT and repairs(row)]
         if others:
-            made.append(choice("option", min(others, key=_by_nll), "Can retrain?", "Not shown to be worth it. "))
+            best = min(others, key=_by_nll)
+            made.append(choice("option", best, "Can retrain?", f"Not shown to be worth it{_doubt(best, rows)}. "))
     if calibrator is not None:
         alone = [row for row in rows if registry.parts(row.method)[1] is None and row is not plain and repairs(row)]
         honest = [row for row in alone if shown[row.method]["kind"] == "fine"] or alone
         if honest:
             made.append(choice("option", min(honest, key=_by_nll), "No calibrator in production?"))
     return [*made, *_avoid(rows, plain, chosen, shown)]
+
+
+def _doubt(row: Row, rows: Sequence[Row]) -> str:
+    """Why a better NLL than that of the calibrated network is not enough, where chance is the reason."""
+    rival = story.rival_of(rows)
+    nll = None if rival is None else row.cells["nll"].against.get(rival.method)
+    if rival is None or nll is None or nll.proved or nll.same:
+        return ""
+    change = story.signed(nll.value, "nll")
+    return f": NLL {change} against {rival.title}, p = {nll.p_value:.3f} corrected for {len(rows)} methods"
 
 
 def _by_nll(row: Row) -> float:

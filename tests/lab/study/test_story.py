@@ -175,6 +175,25 @@ def test_what_no_study_of_so_few_seeds_could_have_seen():
     assert story.would(float("inf"), "nll") == ""
 
 
+def test_an_interval_that_excludes_0_is_of_one_pair_where_the_correction_finds_no_difference():
+    said = told(recorded("fair-scratch"))[2]
+    assert said == (
+        "Training differently is not shown to be worth it: mixup+TS, the best of those, changes NLL against TS by "
+        "−0.066 nats (−0.105 to −0.026 as the only comparison); among 14 methods that is no more than sampling noise "
+        "explains (p = 0.054, corrected; would have seen ≥ 0.082 nats)."
+    )
+
+
+@pytest.mark.parametrize("study", sorted(path.parent.name for path in RECORDS.glob("*/table.json")))
+def test_no_interval_contradicts_its_verdict(study):
+    ends = re.search(r"NLL against \S+ by \S+ nats \((\S+) to ([−+\d.]+)(.*)", " ".join(told(recorded(study))))
+    if ends is None:
+        return
+    low, high = (float(end.replace("−", "-")) for end in ends.groups()[:2])
+    found = "no difference found" not in ends[3].split(".")[0]
+    assert found == (low > 0 or high < 0)
+
+
 def test_of_equal_methods_the_one_without_a_measured_similarity_is_chosen():
     rows = [
         row("one-hot", 0.1, 1.0, 0.8, gap=0.1),

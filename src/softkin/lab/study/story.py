@@ -82,7 +82,7 @@ def choose(rows: "Sequence[Row]") -> "Row":
     calibrator, another training, that with a calibrator, several passes or networks.
     """
     plain = _row(rows, registry.ONE_HOT)
-    kept, rival = repair(rows) or plain, _rival(rows)
+    kept, rival = repair(rows) or plain, rival_of(rows)
     leading = [row for row in rows if _leads(row, "nll")]
     if kept is not None and rival is not None:
         leading = [row for row in leading if _worth(row, rival) and _gains(row, kept)]
@@ -96,7 +96,7 @@ def choose(rows: "Sequence[Row]") -> "Row":
     return _simplest_of_the_best(leading)
 
 
-def _rival(rows: "Sequence[Row]") -> "Row | None":
+def rival_of(rows: "Sequence[Row]") -> "Row | None":
     """What another training has to beat: the one-hot network with a temperature, or as it is."""
     return _row(rows, registry.BASELINES[1]) or _row(rows, registry.ONE_HOT)
 
@@ -226,7 +226,7 @@ def _repair(rows: "Sequence[Row]", plain: "Row", repaired: "Row | None", fine: b
     best = min(after, key=lambda row: row.cells[CALIBRATION].value)
     harmed = [row for row in after if any(_worse(row, registry.ONE_HOT, metric) for metric in DECIDING)]
     seen = best.cells[CALIBRATION].against.get(registry.ONE_HOT)
-    change = _signed(best.cells[CALIBRATION].value - plain.cells[CALIBRATION].value, CALIBRATION)
+    change = signed(best.cells[CALIBRATION].value - plain.cells[CALIBRATION].value, CALIBRATION)
     why = "There is nothing for a calibrator to repair" if fine else "No calibrator is seen to repair it"
     text = f"{why}: {best.title} changes Hist P by {change}"
     if best in harmed:
@@ -242,19 +242,24 @@ def _costs(row: "Row") -> str:
 def _training(rows: "Sequence[Row]", chosen: "Row", repaired: "Row | None") -> list[str]:
     """Whether another training is worth it."""
     others = [row for row in rows if registry.parts(row.method)[0] != registry.ONE_HOT]
-    rival = _rival(rows)
+    rival = rival_of(rows)
     if not others or rival is None:
         return []
     best = chosen if chosen in others else min(others, key=lambda row: row.cells["nll"].value)
     nll, accuracy = (best.cells[metric].against.get(rival.method) for metric in ("nll", "accuracy"))
     if nll is None:
         return []
-    changes = f"changes NLL against {rival.title} by {_interval(nll, 'nll')}"
+    lone = not nll.proved and (nll.low > 0 or nll.high < 0)  # its interval, which is of this pair, says otherwise
+    changes = f"changes NLL against {rival.title} by {_interval(nll, 'nll', lone=lone)}"
     if accuracy is not None and accuracy.proved:
         changes += f" and accuracy by {_interval(accuracy, 'accuracy')}"
     if chosen in others:
         return [f"Training differently is worth it: {best.title} {changes}."]
     text = f"Training differently is not shown to be worth it: {best.title}, the best of those, {changes}"
+    if lone:
+        least = _would(nll, "nll").strip(" ()")
+        noise = f"among {len(rows)} methods that is no more than sampling noise explains"
+        return [f"{text}; {noise} (p = {nll.p_value:.3f}, corrected{f'; {least}' if least else ''})."]
     if not nll.proved:
         return [f"{text}, no difference found among {len(rows)} methods{_would(nll, 'nll')}."]
     if nll.value > 0:
@@ -262,7 +267,7 @@ def _training(rows: "Sequence[Row]", chosen: "Row", repaired: "Row | None") -> l
     if repaired is not None and repaired is not rival and _leads(repaired, "nll"):
         return [f"{text}, but {repaired.title} cannot be told from the best."]
     if repaired is not None and repaired is not rival and _worth(best, rival):
-        only = _signed(best.cells["nll"].value - repaired.cells["nll"].value, "nll")
+        only = signed(best.cells["nll"].value - repaired.cells["nll"].value, "nll")
         return [f"{text}, but only by {only} against {repaired.title}."]
     loses = accuracy is not None and accuracy.proved and accuracy.value < -CLOSE
     return [f"{text}, {'which costs accuracy' if loses else 'which is too little'}."]
@@ -346,16 +351,18 @@ def would(least: float, metric: str) -> str:
     return f" (would have seen ≥ {_size(least, metric)})"
 
 
-def _interval(difference: Difference, metric: str) -> str:
+def _interval(difference: Difference, metric: str, *, lone: bool = False) -> str:
+    """A difference and its interval; ``lone``: say that this is of one pair, which the verdict is not."""
     if not math.isfinite(difference.value):
-        return _signed(difference.value, metric)
+        return signed(difference.value, metric)
     low, high = (
-        _signed(end, metric).removesuffix(" nats").removesuffix(" points") for end in (difference.low, difference.high)
+        signed(end, metric).removesuffix(" nats").removesuffix(" points") for end in (difference.low, difference.high)
     )
-    return f"{_signed(difference.value, metric)} ({low} to {high})"
+    return f"{signed(difference.value, metric)} ({low} to {high}{' as the only comparison' if lone else ''})"
 
 
-def _signed(value: float, metric: str) -> str:
+def signed(value: float, metric: str) -> str:
+    """A difference with its sign and unit."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     text = f"{value:+.3f} nats" if metric == "nll" else f"{100 * value:+.1f} points"
