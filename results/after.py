@@ -91,7 +91,7 @@ def measured(result: study.Result, climbed: dict[str, Tree], alike: Tensor) -> I
 
 
 def selective(result: study.Result) -> dict[str, float]:
-    """How well a network's confidence and its normalised logits rank its answers, and the answers at 5 % errors.
+    """How well a network's confidence and its normalised logits rank its answers, the answers at 5 % errors, and sets.
 
     The test rows of "x+ts" are scaled by the temperature of all validation rows: it is taken back, and the one that a
     fifth of them gives is used, so that the rule's rows did not fit it.
@@ -106,7 +106,17 @@ def selective(result: study.Result) -> dict[str, float]:
     norm = min(NORMS, key=lambda p: area(logit_norm(z[fit], p), held_wrong))
     scores = {"": test_z.softmax(dim=1).amax(dim=1), "_norm": logit_norm(test_z, norm)}
     areas = {f"aurc{key}": area(score, wrong) for key, score in scores.items()}
-    return areas | {f"answered{key}": answered(score, wrong) for key, score in scores.items()}
+    shares = {f"answered{key}": answered(score, wrong) for key, score in scores.items()}
+    return areas | shares | sizes(z[fit], y[fit], test_z, labels, result.seed)
+
+
+def sizes(z: Tensor, y: Tensor, test_z: Tensor, labels: Tensor, seed: int) -> dict[str, float]:
+    """The mean size of prediction sets of 90 %, fitted to held-out rows, and the share of test rows that they hold."""
+    found = {}
+    for score in ("lac", "aps"):
+        outcome = decisions.PredictionSets(COVERAGE, score, seed=seed).fit(z, y).evaluate(test_z, labels)
+        found |= {f"{score}_size": float(outcome["size"]), f"{score}_coverage": float(outcome["coverage"])}
+    return found
 
 
 def answered(scores: Tensor, wrong: Tensor) -> float:

@@ -82,6 +82,7 @@ STUDIES = {
     "fair-digits": "digits",
     "fair-fashion-mnist": "Fashion-MNIST",
     "fair-scratch": "CIFAR-100 from scratch",
+    "fair-shipped": "shipped CIFAR-100 features",
     "cifar100-features": "CIFAR-100, frozen features",
     "scratch-step-1e-4": "CIFAR-100 from scratch, steps, decay 1e-4",
     "scratch-step-5e-4": "CIFAR-100 from scratch, steps, decay 5e-4",
@@ -306,7 +307,20 @@ SELECTIVE = {
 }
 
 
-def selective_table(study: str) -> str:
+SETS = {
+    "lac_size": ("size of LAC sets", 1, 2),
+    "aps_size": ("size of APS sets", 1, 2),
+    "lac_coverage": ("LAC sets hold the truth", 100, 1),
+    "aps_coverage": ("APS sets hold the truth", 100, 1),
+}
+
+
+def sets_table(study: str) -> str:
+    """Of each network followed by a temperature: the sizes of its prediction sets, and what they hold."""
+    return selective_table(study, SETS)
+
+
+def selective_table(study: str, measures: Mapping[str, tuple[str, float, int]] = SELECTIVE) -> str:
     """Of each network followed by a temperature: how well it ranks its answers, and how many it may give."""
     path = RECORDS / "selective.json"
     rows = [row for row in json.loads(path.read_text()) if row["study"] == study] if path.exists() else []
@@ -315,12 +329,12 @@ def selective_table(study: str) -> str:
     titles, lines = rows_of(study), []
     for method in dict.fromkeys(row["method"] for row in rows):
         cells = []
-        for key, (_, factor, digits) in SELECTIVE.items():
+        for key, (_, factor, digits) in measures.items():
             own, plain = ([row[key] for row in rows if row["method"] == name] for name in (method, "ts"))
             mean = f"{factor * fmean(own):.{digits}f}"
             cells.append(mean if method == "ts" else difference(own, plain, factor, digits))
         lines.append([method_title(titles[method], METHODS | SECOND), *cells])
-    return markdown([study_title(study), *(title for title, _, _ in SELECTIVE.values())], 1, lines)
+    return markdown([study_title(study), *(title for title, _, _ in measures.values())], 1, lines)
 
 
 def fair_baselines_table(*studies: str) -> str:
@@ -513,6 +527,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "tuning": tuning_table,
     "under": under_table,
     "selective": selective_table,
+    "sets": sets_table,
     "models": models_table,
     "networks": networks_table,
     "climbing": climbing_table,
