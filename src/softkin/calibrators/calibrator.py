@@ -30,10 +30,6 @@ UNLISTED: "dict[str, type[Calibrator]]" = {}
 """Those that commands do not try by name, by the name of their class: what they need is not in files of predictions"""
 
 
-SEARCHED = ("lam_", "mu_", "strength_", "sweep_", "kinship_")
-"""What a fit keeps of its search for a penalty, and what it was given; the map has no use for it"""
-
-
 class Calibrator(Fitted[Tensor]):
     """A map from logits to calibrated probabilities, fitted on labelled samples that the network was not trained on.
 
@@ -59,6 +55,8 @@ class Calibrator(Fitted[Tensor]):
     candidates: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     quick: ClassVar[bool] = False
     searches: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    unused: ClassVar[tuple[str, ...]] = ()
+    """Those of ``kept`` that the map has no use for: what a search for a penalty found, and what the fit was given"""
     takes_features: ClassVar[bool] = False
     """Whether ``fit`` and ``predict_proba`` take (N, d) ``features`` beside the logits"""
 
@@ -91,7 +89,7 @@ class Calibrator(Fitted[Tensor]):
     @property
     def num_fitted(self) -> int:
         """How many numbers the fit chose: 1 for a temperature, K² + K for a matrix and a bias."""
-        values = [getattr(self, name) for name in self.kept if name not in SEARCHED]
+        values = [getattr(self, name) for name in self.kept if name not in self.unused]
         return sum(one.numel() if isinstance(one, Tensor) else isinstance(one, float) for one in values)
 
     @abstractmethod

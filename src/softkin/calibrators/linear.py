@@ -82,6 +82,7 @@ class _Affine(Parametric):
     """The base of matrix scaling and Dirichlet calibration, which differ only in x."""
 
     kept = ("weight_", "bias_", "lam_", "mu_", "sweep_")
+    unused = ("lam_", "mu_", "sweep_")
     parameters = ("weight_", "bias_")
     takes_weights = True
     _features: ClassVar[Literal["logits", "log_probabilities"]]

@@ -92,6 +92,7 @@ class _Structured(Parametric):
     """The base of the vector and the matrix form, which differ in the shape of the map and of its penalty."""
 
     kept: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_", "strength_", "sweep_")
+    unused: ClassVar[tuple[str, ...]] = ("strength_", "sweep_")
     parameters = ("temperature_", "mixing_", "weight_", "bias_")
     takes_weights = True
     _strengths: ClassVar[tuple[float, ...]] = STRENGTHS
@@ -335,6 +336,7 @@ class StructuredMatrixScaling(
 
     _identity = 2
     kept = (*_Structured.kept, "kinship_")
+    unused = (*_Structured.unused, "kinship_")
     kinship_: float
 
     def __init__(
