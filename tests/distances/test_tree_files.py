@@ -10,6 +10,8 @@ import torch
 from softkin import SoftkinError, distances
 from softkin._core.assumption import Assumption
 from softkin.distances.tree_files import WordNet, _singulars, holds_tree, in_words, read_tree
+from softkin.evaluation.deciding import tree_of
+from softkin.predictions import Predictions
 
 TREE = [
     ("thing", "animal"),
@@ -259,3 +261,23 @@ def test_only_names_that_are_all_identifiers_are_put_into_words(three_nouns, mon
     assert in_words([gas, "pig"]) == [gas, "pig"]
     assert in_words(["gas", "pig"]) == ["gas", "pig"]
     assert in_words([]) == []
+
+
+def test_kinds_without_a_common_root_get_one(tmp_path):
+    (tmp_path / "t.csv").write_text("pets,cat\npets,dog\nvehicles,car\nvehicles,bus\n")
+    names = ["bus", "cat", "car", "dog"]
+    with pytest.warns(Assumption, match=r"t\.csv has 2 roots \(pets, vehicles\): they are taken as kinds below one"):
+        found = distances.from_taxonomy(tmp_path / "t.csv", names)
+    edges = [("all", "pets"), ("all", "vehicles"), ("pets", "cat"), ("pets", "dog")]
+    torch.testing.assert_close(
+        found, distances.from_taxonomy([*edges, ("vehicles", "car"), ("vehicles", "bus")], names)
+    )
+    with pytest.warns(Assumption, match="2 roots"):
+        tree = tree_of(str(tmp_path / "t.csv"), Predictions(torch.zeros(2, 4), class_names=names))
+    assert sorted(tree.names[4:-1]) == ["pets", "vehicles"]
+
+
+def test_a_root_above_one_class_each_says_nothing(tmp_path):
+    (tmp_path / "t.csv").write_text("thing,cat\nplant,rose\n")
+    with pytest.raises(SoftkinError, match="must have one root above all classes, but has 2"):
+        distances.from_taxonomy(tmp_path / "t.csv", ["cat", "rose"])

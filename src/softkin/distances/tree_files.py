@@ -17,7 +17,7 @@ from softkin._core import checks
 from softkin._core.assumption import Assumption
 from softkin._core.names import near
 from softkin._io import files, roles, tables
-from softkin.distances.trees import MOST_NODES, TOP, Hierarchy, Tree
+from softkin.distances.trees import LISTED, MOST_NODES, TOP, Hierarchy, Tree
 from softkin.distances.words import ICD, ICD_PACKAGES, PLURALS, SENSE, WNID, tokens
 from softkin.word_vectors import WordVectors
 
@@ -234,7 +234,28 @@ def open_tree(edges: Edges, class_names: Names) -> tuple[Hierarchy, Names]:
     if name == "wordnet":
         pairs, nodes = WordNet(folder or None).above(class_names)
         return Hierarchy(pairs, name="WordNet"), nodes
-    return _turned(read_tree(edges), class_names), class_names
+    return _rooted(_turned(read_tree(edges), class_names), class_names), class_names
+
+
+def _rooted(hierarchy: Hierarchy, class_names: Names) -> Hierarchy:
+    """The hierarchy; several roots get one above them if they are plainly kinds: none a class, one above two classes."""
+    roots = {node: 0 for node, above in hierarchy.parents.items() if not above}
+    for name in (name if isinstance(name, str) else name[0] for name in class_names):
+        for node in hierarchy.ancestors(name) if name in hierarchy.parents else ():
+            if node == name and node in roots:
+                return hierarchy
+            if node in roots:
+                roots[node] += 1
+    if len(roots) < 2 or max(roots.values()) < 2:
+        return hierarchy
+    named = ", ".join(list(roots)[:LISTED]) + (" …" if len(roots) > LISTED else "")
+    warnings.warn(
+        f"{hierarchy.name} has {len(roots)} roots ({named}): they are taken as kinds below one.",
+        Assumption,
+        stacklevel=4,
+    )
+    pairs = [(parent, child) for child, above in hierarchy.parents.items() for parent in above]
+    return Hierarchy([(TOP, root) for root in roots] + pairs, name=hierarchy.name)
 
 
 def _turned(hierarchy: Hierarchy, class_names: Names) -> Hierarchy:
