@@ -1,12 +1,16 @@
 """Class matrices on disk keep their names."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from softkin import SoftkinError, distances, similarity, smoothing
-from softkin._io import matrices
+from softkin._io import files, matrices
 
 NAMES = ["ant", "bee", "cat"]
 D = torch.tensor([[1.0, 2.0, 3.0], [2.0, 0.0, 4.0], [3.0, 4.0, 0.5]], dtype=torch.float64)
@@ -109,3 +113,68 @@ def test_bad_arguments(tmp_path):
     with pytest.raises(SoftkinError, match="could not be written"):
         distances.save(tmp_path / "file" / "d.safetensors", D, class_names=NAMES, source="toy")
     assert not list(tmp_path.glob("*.safetensors"))
+
+
+def contents(scale):
+    S = similarity.from_distances(scale * D)
+    return matrices.together(
+        {
+            "distances": matrices.ClassMatrix(scale * D, NAMES, "distances", "toy"),
+            "similarity": matrices.ClassMatrix(S, NAMES, "similarity", "toy; beta=2"),
+            "labels": matrices.ClassMatrix(smoothing.similarity_labels(S, scale / 10), NAMES, "labels", "toy"),
+        }
+    )
+
+
+def put(folder, scale):
+    files.write_together({folder / name: content for name, content in contents(scale).items()})
+
+
+def test_a_folder_of_matrices_that_were_written_together_is_read_as_one(tmp_path):
+    put(tmp_path / "m", 1.0)
+    assert similarity.read_together(tmp_path / "m")["distances"].about == {}
+    assert torch.equal(distances.load(tmp_path / "m", class_names=NAMES), D)
+    assert torch.equal(
+        smoothing.load(tmp_path / "m", class_names=NAMES),
+        smoothing.load(tmp_path / "m" / "labels.safetensors", class_names=NAMES),
+    )
+    assert distances.read_file(tmp_path / "m", NAMES, NAMES).kind == "distances"
+    assert contents(1.0) == {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()}
+
+
+def test_matrices_of_two_writers_are_refused_together_but_not_one_by_one(tmp_path):
+    put(tmp_path / "m", 1.0)
+    put(tmp_path / "other", 2.0)
+    (tmp_path / "other" / "labels.safetensors").replace(tmp_path / "m" / "labels.safetensors")
+    with pytest.raises(SoftkinError, match=r"m holds the files of two runs: labels\.safetensors was not written with"):
+        similarity.load(tmp_path / "m", class_names=NAMES)
+    assert similarity.read(tmp_path / "m" / "similarity.safetensors").class_names == NAMES
+    with pytest.raises(SoftkinError, match=r"could not be read: there is no distances\.safetensors in it"):
+        distances.load(tmp_path, class_names=NAMES)
+
+
+@pytest.mark.slow
+def test_a_reader_of_a_folder_sees_one_writer_or_the_other(tmp_path):
+    writer = (
+        "import sys, pathlib; sys.path.insert(0, sys.argv[3]); from test_matrices import put\n"
+        "put(pathlib.Path(sys.argv[1]), 1.0); print(flush=True)\n"
+        "for turn in range(10_000): put(pathlib.Path(sys.argv[1]), 1.0 + (turn + int(sys.argv[2])) % 2)"
+    )
+    folder = tmp_path / "m"
+    tests = str(Path(__file__).parent)
+    command = [sys.executable, "-c", writer, str(folder)]
+    writers = [subprocess.Popen([*command, turn, tests], stdout=subprocess.PIPE) for turn in "01"]
+    try:
+        for process in writers:
+            assert process.stdout.readline()
+        seen = [similarity.read_together(folder) for _ in range(200)]
+        assert all(process.poll() is None for process in writers)
+    finally:
+        for process in writers:
+            process.kill()
+            process.communicate()
+    scales = [
+        {float(read["distances"].values[0, 1]) / 2, 10 * (1 - read["labels"].values[0, 0].item())} for read in seen
+    ]
+    assert {round(min(pair)) for pair in scales} == {1, 2}, "the reader saw both"
+    assert all(max(pair) - min(pair) < 1e-6 for pair in scales)

@@ -591,3 +591,18 @@ def test_the_file_of_a_calibrator_may_be_named_instead_of_its_folder(capsys, tmp
     run(capsys, "calibrate", "fit", held, "--method", "temperature", "--output", tmp_path / "cal")
     file = tmp_path / "cal" / "calibrator.safetensors"
     assert run(capsys, "calibrate", "apply", file, held, "--output", tmp_path / "a.npz")[0] == 0
+
+
+def test_a_folder_of_matrices_is_a_source_again(capsys, tmp_path, names):
+    assert run(capsys, "similarity", names, "--beta", 1.5, "--output", tmp_path / "m")[0] == 0
+    code, output, _ = run(capsys, "similarity", "show", tmp_path / "m")
+    assert code == 0
+    assert output.startswith("similarity.safetensors: class names")
+    assert "beta=1.5" in output.splitlines()[0]
+    code, output, _ = run(capsys, "similarity", tmp_path / "m", "--beta", 1)
+    assert (code, output.splitlines()[0].startswith("distances.safetensors")) == (0, True)
+    assert run(capsys, "similarity", names, "--output", tmp_path / "n")[0] == 0
+    (tmp_path / "n" / "labels.safetensors").replace(tmp_path / "m" / "labels.safetensors")
+    code, _, errors = run(capsys, "similarity", "show", tmp_path / "m")
+    assert code == 1
+    assert "m holds the files of two runs: labels.safetensors was not written with distances.safetensors" in errors

@@ -48,7 +48,7 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
 
     A full or failing disk leaves the old files and no new one. The files get their names in the order of ``contents``:
     if the last one exists, the others do too, also after a crash. Two processes that write to one folder take turns, so
-    that the files of both are never mixed.
+    that the files of both are never mixed; ``unwritten`` lets readers wait for them.
 
     Raises:
         SoftkinError: A file cannot be written, or its name belongs to something other than a file.
@@ -72,10 +72,20 @@ def _in_turn(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(path: Path, flags: int) -> Iterator[None]:
+def unwritten(folder: Path) -> Iterator[None]:
+    """Inside, nobody writes several files into a folder, as far as it can be locked."""
+    with contextlib.ExitStack() as alone:
+        with contextlib.suppress(OSError):
+            alone.enter_context(locked(folder, os.O_RDONLY, shared=True))
+        yield
+
+
+@contextlib.contextmanager
+def locked(path: Path, flags: int, *, shared: bool = False) -> Iterator[None]:
     """A lock on ``path``, opened with ``flags``: one process at a time is inside; it is released when that ends.
 
-    On Windows and on a file system without locks every process is let in.
+    ``shared``: any number of readers at a time, but no writer. On Windows and on a file system without locks every
+    process is let in.
 
     Raises:
         OSError: The path cannot be opened.
@@ -88,7 +98,7 @@ def locked(path: Path, flags: int) -> Iterator[None]:
     handle = os.open(path, flags, 0o666)
     try:
         with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)

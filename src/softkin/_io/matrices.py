@@ -7,6 +7,7 @@ its header can be read too. Loading one requires the names of the wanted classes
 
 import csv
 import io
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,10 @@ from softkin._io import bundles, escape, files
 MatrixKind = Literal["distances", "similarity", "labels", "confusion"]
 MODULES: dict[str, str] = {"distances": "distances", "similarity": "similarity", "labels": "smoothing"}
 KINDS = (*MODULES, "confusion")
-RESERVED = ("kind", "class_names", "source", "version")
+TOGETHER = tuple(MODULES)
+"""The kinds that ``softkin similarity --output`` writes into one folder"""
+RESERVED = ("kind", "class_names", "source", "version", "together")
+TRIES = 20  # to read files of one writer where there are no locks
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class ClassMatrix:
     source: str
     about: Mapping[str, Any] = field(default_factory=dict)
     """Further plain data of its maker: sources and their weights, β, a suggested α, corrections"""
+    together: str = ""
+    """The same for all files of a folder that were written together"""
 
 
 class MatrixFiles:
@@ -76,7 +82,10 @@ class MatrixFiles:
         files.write(path, self.content(matrix, class_names=class_names, source=source, about=about))
 
     def read(self, path: str | Path) -> ClassMatrix:
-        """Read a matrix with its class names and its source, in the order of the file."""
+        """Read a matrix with its class names and its source, in the order of the file.
+
+        A folder that ``softkin similarity`` wrote stands for its file of this kind.
+        """
         matrix = read_any(path, kind=self.kind)
         if matrix.kind != self.kind:
             loader = f"; load it with softkin.{MODULES[matrix.kind]}.load" if matrix.kind in MODULES else ""
@@ -93,10 +102,15 @@ class MatrixFiles:
 
 
 def read_any(path: str | Path, *, kind: str = "distances") -> ClassMatrix:
-    """Read a class matrix of any kind; ``kind`` is that of a CSV whose corner cell does not name it."""
+    """Read a class matrix of any kind.
+
+    ``kind`` is that of a CSV whose corner cell does not name it, and of the file that is read of a folder.
+    """
     from softkin._io import tables  # only here: `import softkin.losses` loads few modules
 
     path = Path(path)
+    if path.is_dir():
+        return read_together(path)[kind]
     files.require_regular(path)
     raw = _read_csv(path, kind) if tables.form_of(path) in ("csv", "tsv") else _read_safetensors(path)
     try:
@@ -105,7 +119,54 @@ def read_any(path: str | Path, *, kind: str = "distances") -> ClassMatrix:
         checks.class_names(raw.class_names, num_classes=len(values))
     except (TypeError, ValueError) as error:
         raise SoftkinError(f"{path} is not a class matrix: {error}") from error
-    return ClassMatrix(values, raw.class_names, raw.kind, raw.source, raw.about)
+    return ClassMatrix(values, raw.class_names, raw.kind, raw.source, raw.about, raw.together)
+
+
+def file_name(kind: str) -> str:
+    """The name of the file of a kind in a folder of matrices."""
+    return f"{kind}.safetensors"
+
+
+def together(parts: Mapping[MatrixKind, ClassMatrix]) -> dict[str, bytes]:
+    """The contents of the files of one folder by name, each with the same mark of all; ``read_together`` checks it."""
+
+    def contents(mark: Mapping[str, str]) -> dict[str, bytes]:
+        return {
+            file_name(kind): MatrixFiles(kind).content(
+                part.values, class_names=part.class_names, source=part.source, about={**part.about, **mark}
+            )
+            for kind, part in parts.items()
+        }
+
+    return contents({"together": files.sha256(b"".join(contents({}).values()))})
+
+
+def read_together(folder: str | Path) -> dict[str, ClassMatrix]:
+    """Distances, similarity and labels by kind, from a folder that ``softkin similarity --output`` wrote.
+
+    If other processes write to the folder meanwhile, all three are from the same one. Each file by itself is always
+    whole, but files that are opened one after another may be from two writers.
+
+    Raises:
+        SoftkinError: A file is missing or damaged, or the files were not written together.
+    """
+    folder, first = Path(folder), TOGETHER[0]
+    for left in reversed(range(TRIES)):
+        with files.unwritten(folder):
+            missing = next((file_name(kind) for kind in TOGETHER if not (folder / file_name(kind)).exists()), None)
+            if missing is not None:
+                raise SoftkinError(f"{folder} could not be read: there is no {missing} in it.")
+            read = {kind: read_any(folder / file_name(kind)) for kind in TOGETHER}
+        others = [file_name(kind) for kind in TOGETHER if read[kind].together != read[first].together]
+        if not others:
+            break
+        if not left:
+            raise SoftkinError(
+                f"{folder} holds the files of two runs: {others[0]} was not written with {file_name(first)}; "
+                "make them again, or name the file to read."
+            )
+        time.sleep(0.01)  # without locks, a writer may be between two files
+    return read
 
 
 def in_order_of(matrix: ClassMatrix, class_names: Sequence[str], path: str | Path) -> Tensor:
@@ -126,7 +187,7 @@ def _read_safetensors(path: Path) -> ClassMatrix:
         if not isinstance(names, list) or not isinstance(kind, str) or not isinstance(source, str):
             raise SoftkinError(f"{path} is not {what}: its class names must be a list, its kind and source texts.")
         about = {key: value for key, value in texts.items() if key not in RESERVED}
-        return ClassMatrix(tensors["matrix"], names, kind, source, about)
+        return ClassMatrix(tensors["matrix"], names, kind, source, about, str(texts.get("together", "")))
 
 
 def _read_csv(path: Path, kind: str) -> ClassMatrix:

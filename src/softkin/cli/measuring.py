@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 SOURCE = """\
 SOURCE is one of
   a .txt file   class names, one per line; or "id<TAB>name, synonym, …" (the first known synonym is used)
-  a folder      one folder of images for each class, or parquet files for train and test (train is used)
+  a folder      one folder of images for each class, or parquet files for train and test (train is used); or what
+                softkin similarity --output wrote
   .npz          `images` or `features`, `labels`, optional `class_names`
   .parquet      images or text with a label column, as in Hugging Face data sets (text also as .jsonl)
   .safetensors, .csv    a matrix that softkin saved, or a table with class names as its header
@@ -116,13 +117,13 @@ class SourceRead:
     """The word vectors that were used; empty if there were none"""
 
 
-def read(arguments: argparse.Namespace) -> SourceRead:
-    """Read or measure the distances, or the similarity, of SOURCE."""
+def read(arguments: argparse.Namespace, *, kind: str = "distances") -> SourceRead:
+    """Read or measure the distances, or the similarity, of SOURCE; of a folder of matrices, that of a kind."""
     from softkin import distances
     from softkin.distances import saving as readers
 
-    source = Path(arguments.source)
-    classes, origin = classes_of(arguments.source, size=arguments.size)
+    source = matrix_file(Path(arguments.source), kind)
+    classes, origin = classes_of(str(source), size=arguments.size)
     given = chosen(arguments)
     name = arguments.distance or named_by_options(given)
     if name is None and source.suffix.lower() in readers.SUFFIXES:
@@ -187,7 +188,7 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
     from softkin.lab import data
     from softkin.lab.data.loading import is_known_file
 
-    path = Path(source)
+    path = matrix_file(Path(source), "distances")
     suffix = path.suffix.lower()
     if suffix == ".txt":
         return read_names(path), None
@@ -207,6 +208,17 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
         )
     loaded = data.load(source, size=size)
     return loaded, loaded.source
+
+
+def matrix_file(path: Path, kind: str) -> Path:
+    """The file of a kind in a folder that ``softkin similarity --output`` wrote; any other path as it is."""
+    from softkin._io import matrices
+
+    made = [path / matrices.file_name(each) for each in matrices.TOGETHER]
+    if not all(file.is_file() for file in made) or any(entry.is_dir() for entry in path.iterdir()):  # images
+        return path
+    matrices.read_together(path)  # which refuses files of two runs
+    return path / matrices.file_name(kind)
 
 
 def read_matrix_names(path: Path) -> list[str]:

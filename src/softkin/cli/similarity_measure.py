@@ -66,7 +66,7 @@ def _beta(text: str) -> float | str:
     return text if text == "auto" else float(text)
 
 
-FILES = ("distances.safetensors", "similarity.safetensors", "labels.safetensors", "labels.csv")
+FILES = ("distances.safetensors", "similarity.safetensors", "labels.safetensors", "labels.csv")  # as ``together`` does
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -201,20 +201,22 @@ def _contents(
     matrix: "ClassMatrix", measured: "ClassDistances", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace
 ) -> dict[Path, bytes | str]:
     """The content of each file to write, by path."""
-    from softkin._io.matrices import MatrixFiles, to_csv
+    from softkin._io.matrices import ClassMatrix, to_csv, together
 
     names, folder = matrix.class_names, arguments.output
     with_beta = matrix.source if arguments.beta is None else f"{matrix.source}; beta={arguments.beta:g}"
     with_beta += "" if arguments.top_m is None else f"; top_m={arguments.top_m}"
     with_alpha = f"{with_beta}; alpha={arguments.alpha:g}"
     kept = {**measured.about, **({"asymmetric": True} if measured.asymmetric or arguments.asymmetric else {})}
-    d = MatrixFiles("distances").content(matrix.values, class_names=names, source=matrix.source, about=kept)
-    return {
-        folder / FILES[0]: d,
-        folder / FILES[1]: MatrixFiles("similarity").content(s, class_names=names, source=with_beta),
-        folder / FILES[2]: MatrixFiles("labels").content(labels, class_names=names, source=with_alpha),
-        folder / FILES[3]: to_csv(labels, names, kind="labels"),
-    }
+    contents = together(
+        {
+            "distances": ClassMatrix(matrix.values, names, "distances", matrix.source, kept),
+            "similarity": ClassMatrix(s, names, "similarity", with_beta),
+            "labels": ClassMatrix(labels, names, "labels", with_alpha),
+        }
+    )
+    table = to_csv(labels, names, kind="labels")
+    return {**{folder / name: content for name, content in contents.items()}, folder / FILES[-1]: table}
 
 
 def _report(matrix: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> None:
     from softkin._core.names import did_you_mean
     from softkin.audition import inspection
 
-    read = measuring.read(arguments)
+    read = measuring.read(arguments, kind="similarity")
     names, measured = read.matrix.class_names, read.measured
     unknown = [name for name in arguments.classes if name not in names]
     if unknown:

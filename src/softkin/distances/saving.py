@@ -25,12 +25,15 @@ SUFFIXES = (".safetensors", ".csv", ".tsv", *NESTED)
 def read_file(path: str | Path, class_names: Sequence[str], synonyms: Sequence[str | Sequence[str]]) -> ClassMatrix:
     """Distances or similarity of exactly these classes, in this order, from any file that holds them.
 
+    A folder that ``softkin similarity`` wrote stands for its distances.
+
     A taxonomy is measured by "lca". Smooth labels are converted to the similarity that they contain, and a confusion
     matrix to the similarity that ``similarity.from_confusion`` makes of it.
     """
     path = Path(path)
-    files.require_regular(path)
-    if holds_tree(path):
+    if not path.is_dir():
+        files.require_regular(path)
+    if not path.is_dir() and holds_tree(path):
         values = from_taxonomy(path, synonyms)
         return ClassMatrix(values, list(class_names), "distances", f"taxonomy {path.name}: lca")
     matrix = matrices.read_any(path)

@@ -9,7 +9,7 @@ only the most similar classes are kept.
 - ``mixture``: a weighted sum of several distances
 """
 
-from softkin._io.matrices import MatrixFiles
+from softkin._io.matrices import MatrixFiles, read_together
 from softkin.similarity.formula import (
     AUTO_BETA,
     Beta,
@@ -41,6 +41,7 @@ __all__ = [
     "nearest",
     "normalised_rows",
     "read",
+    "read_together",
     "save",
     "wrong_mass",
 ]
