@@ -132,7 +132,9 @@ def test_intervals_of_the_comparisons_hold_for_all_of_them_at_once(capsys):
     result = json.loads(run(capsys, *calls, "--json")[1])
     held_out, test = (reading.read(path) for path in (VALIDATION, TEST))
     p = {
-        name: calibrators.REGISTRY[name]().fit(held_out.logits, held_out.known_labels).predict_proba(test.logits.double())
+        name: calibrators.REGISTRY[name]()
+        .fit(held_out.logits, held_out.known_labels)
+        .predict_proba(test.logits.double())
         for name in names.split(",")
     }
     p["uncalibrated"] = test.probabilities

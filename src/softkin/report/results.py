@@ -62,7 +62,7 @@ def of_calibrators(result: Mapping[str, Any]) -> ResultsPage:
         if not (headline.startswith("Use ") and metric.key == "nll"):
             says.append("NLL " + " → ".join("∞" if math.isinf(value) else f"{value:.3f}" for value in nll))
         reason = calibrations.why(result)
-        detail = f"{', '.join(says)}. {f'{reason[0].upper()}{reason[1:]} ' if reason else ''}"
+        detail = f"{', '.join(says)}. {f'{reason} ' if reason else ''}"
         detail += "Chosen on the test samples, so expect a little less. "
     charted = [
         key for key in dict.fromkeys((result["metric"], "ece_hist")) if any(key in line["metrics"] for line in lines)
