@@ -175,7 +175,7 @@ def test_differences_after_a_temperature_are_those_of_the_cross_fitted_rows(two)
     first, _ = two
     generator = torch.Generator().manual_seed(0)
     noisy = Predictions(first.logits + torch.randn(first.logits.shape, generator=generator), first.known_labels)
-    (line,) = after_temperature([first, noisy], resamples=200, seed=3)
+    (line,) = after_temperature([first, noisy], resamples=200, seed=3).pairs
     p, q = (
         cross_fit(TemperatureScaling(), model.logits, model.known_labels, folds=2, from_probabilities=False, seed=3)
         for model in (first, noisy)
@@ -188,9 +188,21 @@ def test_differences_after_a_temperature_are_those_of_the_cross_fitted_rows(two)
 def test_nothing_is_compared_after_a_temperature_where_none_can_be_fitted(two):
     first, second = two
     few = [Predictions(model.logits[:40], model.known_labels[:40]) for model in two]
-    assert after_temperature(few) == []
+    assert after_temperature(few).pairs == []
     votes = Predictions(first.logits, torch.softmax(second.logits, dim=1).to(torch.float64))
-    assert after_temperature([votes, votes]) == []
+    assert after_temperature([votes, votes]).pairs == []
+
+
+def test_pairs_of_confidence_and_outcome_are_compared_after_a_temperature_too():
+    p = torch.rand(400, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y = (torch.rand(400, generator=torch.Generator().manual_seed(1), dtype=torch.float64) < p).long()
+    judges = [
+        Predictions.from_probabilities(torch.stack([1 - q, q], 1), y, are_pairs=True, name=name)
+        for name, q in (("a", p), ("b", (3 * torch.logit(p)).sigmoid()))
+    ]
+    (line,) = after_temperature(judges, resamples=200).pairs
+    assert line["difference"] == pytest.approx(0, abs=1e-3)  # they differ by a temperature alone
+    assert not line["significant"]
 
 
 def test_an_infinite_difference_has_no_p_value_in_the_terminal(tmp_path, capsys):

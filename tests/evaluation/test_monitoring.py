@@ -260,6 +260,40 @@ def test_command_resumes_where_it_stopped(capsys, tmp_path):
     assert "cannot change them on the way" in errors
 
 
+def logged(path, slope=1.0, gap=0.0, rows=4000):
+    """Claims from 5 to 95 % whose log odds are too small by a factor, or that are too high by a gap."""
+    generator = np.random.default_rng(0)
+    p = generator.uniform(0.05 + max(gap, 0), 0.95, rows)
+    y = generator.random(rows) < 1 / (1 + (1 / p - 1) ** slope) - gap
+    return log(path, p.tolist(), y)
+
+
+@pytest.mark.parametrize(
+    ("options", "direction", "why"),
+    [
+        ({"slope": 2.0}, "too cautious", "The gap of a window does not show that: the high claims are too low and the low ones too high, which cancels out."),
+        ({"slope": 0.5}, "too extreme", "The gap of a window does not show that: the high claims are too high and the low ones too low, which cancels out."),
+        ({"gap": 0.03, "rows": 6000}, "too high", "No window is off beyond doubt by itself: all rows together show smaller gaps than the rows of one window."),
+    ],
+)  # fmt: skip
+def test_an_alarm_without_a_window_that_differs_says_why(capsys, tmp_path, options, direction, why):
+    path, page = tmp_path / "log.csv", tmp_path / "page.html"
+    logged(path, **options)
+    code, output, _ = run(capsys, "monitor", path, "--every", 100, "--report", page)
+    assert code == 3
+    assert f"claims are {direction}" in output
+    assert why in output.replace("\n", " ")
+    assert why in json.loads(page.with_suffix(".json").read_text())["detail"]
+
+
+def test_what_is_tolerated_is_said_where_no_sign_is_found(capsys):
+    test = EXAMPLES / "digits-test.npz"
+    code, output, _ = run(capsys, "monitor", test, "--tolerance", "10%", "--every", 200)
+    assert code == 0
+    assert "no sign that claims and outcomes differ by more than 10 points." in output.replace("\n", " ")
+    assert str(Monitor(tolerance=0.02)).endswith("no sign that claims and outcomes differ by more than 2 points.")
+
+
 def test_command_reads_predictions_by_their_winning_scores(capsys):
     test = EXAMPLES / "digits-test.npz"
     code, output, _ = run(capsys, "monitor", test, "--json")

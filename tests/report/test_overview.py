@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from calibration_data import toy_predictions
+from command_line import run
 from softkin import calibrators, metrics, report
 from softkin.calibrators.held_out import cross_fit
 from softkin.evaluation.comparison import aligned
@@ -49,8 +50,9 @@ def test_a_gap_counts_if_it_is_more_than_chance_and_more_than_a_point():
 
 
 def test_few_samples_have_no_values_after_scaling():
-    few = toy_predictions(n=40)
-    assert overview.scaled(few, n_bins=15, seed=0) is None
+    few = [toy_predictions(n=40, name=name) for name in "ab"]
+    seen = report.build_models(few, resamples=100)["overview"]
+    assert all("after" not in row for row in seen["groups"][0]["rows"])
 
 
 def binary(n=4000, share=0.1, sharp=1.0, seed=0, name="net", zeros=False, noise=1.0, more=0.0):
@@ -112,9 +114,46 @@ def test_a_model_that_is_warned_of_is_not_an_option():
 
 
 def test_a_temperature_is_advised_only_where_it_helps():
-    row = {"error": 0.01, "after": {"error": 0.012}}
-    assert not overview._helps(row)
-    assert overview._helps({"error": 0.01, "after": {"error": 0.005}})
+    def row(error, nll):
+        return {"error": 0.01, "nll": 0.2, "after": {"error": error, "nll": nll}}
+
+    assert not overview._helps(row(0.012, 0.19))
+    assert overview._helps(row(0.005, 0.19))
+    assert not overview._helps(row(0.005, 0.1999))  # nothing that three digits show
+
+
+def test_what_is_best_with_a_temperature_is_recommended_with_one():
+    """Both get the advice to fit one, so the model that is then behind must not be the recommended one."""
+    generator = torch.Generator().manual_seed(0)
+    z = 1.5 * torch.randn(3000, 5, generator=generator, dtype=torch.float64)
+    y = torch.multinomial(z.softmax(1), 1, generator=generator)[:, 0]
+    moody = z * torch.randn(3000, 1, generator=generator, dtype=torch.float64).mul(0.6).exp()  # the same answers
+    models = [Predictions(0.8 * moody, y, name="modest"), Predictions(2.2 * z, y, name="loud")]
+    seen = report.build_models(models, resamples=200)["overview"]
+    rows = {row["method"]: row for row in seen["groups"][0]["rows"]}
+    assert rows["m0"]["nll"] < rows["m1"]["nll"]
+    assert rows["m0"]["after"]["nll"] > rows["m1"]["after"]["nll"]
+    assert seen["chosen"] == "m1"
+    assert seen["headline"].startswith("Use loud")
+    assert seen["choices"][0]["title"] == "Use loud, and fit a temperature"
+    assert "No calibrator in production?" in [choice["title"] for choice in seen["choices"]]
+    assert not any(choice["title"] == "Every model gets a temperature?" for choice in seen["choices"])
+
+
+def test_temperatures_are_fitted_once_for_terminal_and_page(tmp_path, capsys, monkeypatch):
+    from softkin.calibrators import TemperatureScaling
+
+    count, fit = [], TemperatureScaling.fit
+    monkeypatch.setattr(
+        TemperatureScaling, "fit", lambda self, *given, **more: count.append(1) or fit(self, *given, **more)
+    )
+    for name, sharp in (("a", 1.0), ("b", 2.0)):
+        model = toy_predictions(n=300, name=name)
+        Predictions(sharp * model.logits, model.labels).save(tmp_path / f"{name}.npz")
+    files = [tmp_path / "a.npz", tmp_path / "b.npz"]
+    code, _, errors = run(capsys, "evaluate", *files, "--resamples", 100, "--report", tmp_path / "page.html")
+    assert code == 0, errors
+    assert len(count) == 2 * 3  # for each model two folds, and all rows for the T that the page names
 
 
 def test_a_finite_nll_is_not_called_significantly_ahead_of_an_infinite_one():

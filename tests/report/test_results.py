@@ -131,3 +131,10 @@ def test_the_page_of_a_log_begins_with_the_state_of_the_alarm(tmp_path, capsys, 
     # With a state, the second run counts no new row, and draws the whole course all the same.
     run(capsys, "monitor", log, "--report", page, "--state", state, "--force")
     assert json.loads(page.with_suffix(".json").read_text())["course"] == shown["course"]
+
+
+def test_the_note_of_a_log_with_a_tolerance_says_what_counts_as_right(tmp_path, capsys):
+    page = tmp_path / "page.html"
+    run(capsys, "monitor", TEST, "--tolerance", "10%", "--report", page)
+    (note,) = json.loads(page.with_suffix(".json").read_text())["notes"]
+    assert note.startswith("While claims and outcomes differ by at most 10 points, the probability of ever raising")

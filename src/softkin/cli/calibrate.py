@@ -519,9 +519,8 @@ def _print(result: "ComparedCalibrators") -> None:
     pairs = [pair for pair in result["comparisons"] if pair["b"] in told]
     count = len(result["comparisons"])
     if count > 1 and any(isinstance(pair["difference"], float) for pair in pairs):
-        say(
-            f"Differences in {METRICS[result['metric']].short}; their intervals and p-values count all {count} comparisons:"
-        )
+        short = METRICS[result["metric"]].short
+        say(f"Differences in {short}; their intervals and p-values count all {count} comparisons:")
     for pair in pairs:
         if not isinstance(pair["difference"], float):
             who = f"{pair['a']} and {pair['b']} have" if pair["difference"] is None else f"{pair['b']} has"

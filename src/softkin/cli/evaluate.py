@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from softkin._io.files import Plain
     from softkin.evaluation import Compared, Evaluated, Evaluation
+    from softkin.evaluation.comparison import Scaled
     from softkin.evaluation.results import GroupData, GroupsData
     from softkin.metrics.measurement import Measured
     from softkin.predictions import Predictions
@@ -214,18 +215,18 @@ def run(arguments: argparse.Namespace) -> None:
         _abstain(models, arguments)
     unknown = _unknown(models[0], arguments) if arguments.ood else []
     result: dict[str, Any] = {"models": [model.data for model in models], "comparisons": compared}
-    if scaled:
-        result["after_temperature"] = scaled
+    if scaled is not None and scaled.pairs:
+        result["after_temperature"] = scaled.pairs
     text = json_text(result)
     if arguments.json:
         print(text)
     else:
-        _print(models, compared, scaled, arguments)
+        _print(models, compared, [] if scaled is None else scaled.pairs, arguments)
     if arguments.output is not None:
         files.write(arguments.output, text.encode())
         _wrote(arguments.output, arguments)
     if arguments.report is not None:
-        _report(models, compared, unknown, arguments)
+        _report(models, compared, scaled, unknown, arguments)
 
 
 def _of_groups(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -318,6 +319,7 @@ def _detection_lines(data: "Evaluation") -> list[str]:
 def _report(
     models: "list[Evaluated]",
     compared: "list[Compared]",
+    scaled: "Scaled | None",
     unknown: "list[Predictions]",
     arguments: argparse.Namespace,
 ) -> None:
@@ -351,7 +353,9 @@ def _report(
     data: Any
     if len(models) > 1:
         known = [model.data for model in models]
-        known_already: dict[str, Any] = {"comparisons": compared, "evaluated": known} if population is None else {}
+        known_already: dict[str, Any] = {}
+        if population is None:
+            known_already = {"comparisons": compared, "evaluated": known, "scaled": scaled}
         data = report.build_models(kept, population=population, **known_already, **settings)
     else:
         images, texts = arguments.images, arguments.texts

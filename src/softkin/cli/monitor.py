@@ -125,6 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
         "alarm": None if monitor.alarm is None else vars(monitor.alarm),
         "windows": [part.to_dict() for part in parts],
         "differing": monitoring.differing(parts, monitor.tolerance),
+        "unseen": monitoring.unseen(monitor.alarm, parts, monitor.tolerance),
     }
     text = json_text(result)
     if arguments.json:
@@ -182,12 +183,14 @@ def _continued(log: "Log", arguments: argparse.Namespace) -> "Monitor":
 
 
 def _print(monitor: "Monitor", parts: "list[Window]", counted: int, arguments: argparse.Namespace) -> None:
-    from softkin.evaluation.monitoring import differing
+    from softkin.evaluation.monitoring import differing, no_sign, unseen
 
     if monitor.alarm is not None:
         say(str(monitor.alarm))
     else:
-        say("No alarm: over the whole log there is no sign that claims and outcomes differ.")
+        say(f"No alarm: over the whole log there is {no_sign(monitor.tolerance)}.")
+    if why := unseen(monitor.alarm, parts, monitor.tolerance):
+        say(why)
     if monitor.alarm is None and (differ := differing(parts, monitor.tolerance)):
         say(differ)
     continued = f", {monitor.rows - counted:,} of them new" if counted else ""

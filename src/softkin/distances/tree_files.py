@@ -238,7 +238,7 @@ def open_tree(edges: Edges, class_names: Names) -> tuple[Hierarchy, Names]:
 
 
 def _rooted(hierarchy: Hierarchy, class_names: Names) -> Hierarchy:
-    """The hierarchy; several roots get one above them if they are plainly kinds: none a class, one above two classes."""
+    """The hierarchy; several roots get one above them if they are kinds: none is a class, and one is above two."""
     roots = {node: 0 for node, above in hierarchy.parents.items() if not above}
     for name in (name if isinstance(name, str) else name[0] for name in class_names):
         for node in hierarchy.ancestors(name) if name in hierarchy.parents else ():

@@ -220,8 +220,8 @@ def why(result: ComparedCalibrators) -> str:
     metric, winner, chosen = catalogue.METRICS[result["metric"]], result["winner"], result["recommended"]
     others = [name for name in result["level"] if name not in (chosen, UNCALIBRATED)]
     if winner == chosen:
-        alike = f"{', '.join(others)} cannot be told from it." if others else ""
-        return alike if len(others) <= NAMED else f"{len(others)} others cannot be told from it."
+        alike = ", ".join(others) if len(others) <= NAMED else f"{len(others)} others"
+        return f"It cannot be told from {alike}." if others else ""
     pair = next(pair for pair in result["comparisons"] if pair["b"] == chosen)
     gap = abs(from_number(pair["difference"]))
     shown = f"{100 * gap:.2f} points" if metric.percent else f"{gap:.4f}"

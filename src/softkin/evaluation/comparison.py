@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -43,8 +44,18 @@ def compare(models: Sequence[Predictions], **settings: Any) -> list[Compared]:
     return paired(made, _names(models), chosen)
 
 
-def after_temperature(models: Sequence[Predictions], **settings: Any) -> list[Compared]:
-    """The paired differences in NLL once every model has its own temperature; none where one cannot be fitted.
+@dataclass(frozen=True)
+class Scaled:
+    """Models of the same samples after temperature scaling, each cross-fitted in two folds."""
+
+    probabilities: list[torch.Tensor | None]
+    """Of each model, in the order of the first one's samples and classes; None where no temperature can be fitted"""
+    pairs: list[Compared]
+    """The paired differences in NLL, none where a temperature is missing"""
+
+
+def after_temperature(models: Sequence[Predictions], **settings: Any) -> Scaled:
+    """Every model with its own temperature, and the paired differences in NLL.
 
     A network that claims too much loses NLL that a temperature restores, so only these differences say whether
     training it differently was worth it.
@@ -52,15 +63,15 @@ def after_temperature(models: Sequence[Predictions], **settings: Any) -> list[Co
     chosen = Settings(**settings)
     first, *others = models
     in_order = [first, *(aligned(first, other) for other in others)]
-    if any(model.are_pairs or model.votes is not None or model.weights is not None for model in models):
-        return []
-    made = []
-    for model in in_order:
-        p = temperature_scaled(model, seed=chosen.seed)
-        if p is None:
-            return []
-        made.append(statistics(model.claims_of(p), ["nll"], chosen))
-    return paired(made, _names(models), chosen)
+    if any(model.votes is not None or model.weights is not None for model in models):
+        return Scaled([None] * len(in_order), [])
+    scaled = [temperature_scaled(model, seed=chosen.seed) for model in in_order]
+    made = [
+        statistics(model.claims_of(p), ["nll"], chosen)
+        for model, p in zip(in_order, scaled, strict=True)
+        if p is not None
+    ]
+    return Scaled(scaled, paired(made, _names(models), chosen) if len(made) == len(models) else [])
 
 
 def temperature_scaled(model: Predictions, *, seed: int) -> torch.Tensor | None:

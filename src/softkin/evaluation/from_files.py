@@ -243,10 +243,10 @@ def _of_stream(stream: streams.Stream, title: str, files: Sequence[PredictionFil
     return Evaluated(title, data, None, files[0].notes, answers, statistics, truth, known)
 
 
-def after_temperature(models: list[Evaluated], **settings: Any) -> list[Compared]:
-    """The differences in NLL of every two files once each has its temperature; none of files too large to keep."""
+def after_temperature(models: list[Evaluated], **settings: Any) -> comparison.Scaled | None:
+    """Every file's model with its temperature, and the differences in NLL; None for files too large to keep."""
     in_memory = [model.predictions for model in models if model.predictions is not None]
-    return comparison.after_temperature(in_memory, **settings) if 1 < len(in_memory) == len(models) else []
+    return comparison.after_temperature(in_memory, **settings) if 1 < len(in_memory) == len(models) else None
 
 
 def compare_files(models: list[Evaluated], **settings: Any) -> list[Compared]:

@@ -167,7 +167,7 @@ class Monitor:
 
     def __str__(self) -> str:
         head = f"{self.rows:,} rows, evidence {self.evidence:.3g} of {1 / self.false_alarm:g}"
-        return f"{head}. {self.alarm}" if self.alarm else f"{head}: no sign that claims and outcomes differ."
+        return f"{head}. {self.alarm}" if self.alarm else f"{head}: {no_sign(self.tolerance)}."
 
     # State on disk
 
@@ -361,6 +361,23 @@ def differing(parts: "Sequence[Window]", tolerance: float = 0.0) -> str:
     how = "much" if worst.gap > 0 else "little"
     furthest = worst.name if len(off) == 1 else f"furthest off is {worst.name}"
     return f"{many}: {furthest}, which claims {abs(100 * worst.gap):.1f} points too {how}."
+
+
+def no_sign(tolerance: float) -> str:
+    """What a log without an alarm shows, in words."""
+    beyond = f" by more than {100 * tolerance:g} points" if tolerance else ""
+    return f"no sign that claims and outcomes differ{beyond}"
+
+
+def unseen(alarm: Alarm | None, parts: "Sequence[Window]", tolerance: float = 0.0) -> str:
+    """Why there is an alarm although no window differs; empty if there is none, or if one differs."""
+    if alarm is None or differing(parts, tolerance):
+        return ""
+    if alarm.direction in SLOPES:
+        ends = ("high", "low") if alarm.direction == "too extreme" else ("low", "high")
+        cancels = f"the high claims are too {ends[0]} and the low ones too {ends[1]}, which cancels out"
+        return f"The gap of a window does not show that: {cancels}."
+    return "No window is off beyond doubt by itself: all rows together show smaller gaps than the rows of one window."
 
 
 def windows(

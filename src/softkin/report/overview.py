@@ -14,7 +14,7 @@ from torch import Tensor
 
 from softkin._io.files import from_number, number
 from softkin.calibrators import TemperatureScaling, floor_of
-from softkin.evaluation.comparison import temperature_scaled
+from softkin.evaluation.comparison import Scaled
 from softkin.evaluation.results import Compared, Evaluation, already
 from softkin.metrics import ece_hist, nll
 from softkin.metrics.catalogue import METRICS
@@ -41,6 +41,7 @@ def of_models(
     models: Sequence[Predictions],
     evaluated: Sequence[Evaluation],
     pairs: Sequence[Compared],
+    scaled: Scaled,
     *,
     n_bins: int,
     seed: int,
@@ -53,11 +54,13 @@ def of_models(
         models: Their predictions.
         evaluated: Their evaluations.
         pairs: Their paired comparisons, with keys.
+        scaled: The models after temperature scaling, and their paired comparisons, with keys.
         n_bins: The number of bins of the calibration error.
-        seed: The seed of the two folds in which temperatures are fitted.
+        seed: The seed of the resampling.
     """
     rows = {
-        key: _row(key, model, known, n_bins, seed) for key, model, known in zip(keys, models, evaluated, strict=True)
+        key: _row(key, model, known, p, n_bins, seed)
+        for key, model, known, p in zip(keys, models, evaluated, scaled.probabilities, strict=True)
     }
     names = dict(zip(keys, titles, strict=True))
     order = sorted(rows.values(), key=lambda row: from_number(row["nll"]))
@@ -65,8 +68,8 @@ def of_models(
     useful = [row for row in order if row["right"] >= USELESS * most]
     best = useful[0]
     changed = _ranked_otherwise(best, useful)
-    if changed is not None and _more_accurate(changed, best, pairs):
-        best = changed  # what one number would repair does not outweigh better answers
+    if changed is not None and (_more_accurate(changed, best, pairs) or _differ(changed, best, scaled.pairs, "nll")):
+        best = changed  # what one number would repair outweighs neither better answers nor better scores behind it
     words = _words(models[0])
     headline, detail = _said(best, order, useful, names, pairs, words)
     return {
@@ -81,7 +84,7 @@ def of_models(
     }
 
 
-def _row(key: str, model: Predictions, known: Evaluation, n_bins: int, seed: int) -> OverviewRow:
+def _row(key: str, model: Predictions, known: Evaluation, after: Tensor | None, n_bins: int, seed: int) -> OverviewRow:
     measured = known["metrics"]
     gap, error = measured["signed_gap"], measured["ece_hist"]
     if model.num_classes == 2 and not model.are_pairs:
@@ -112,9 +115,8 @@ def _row(key: str, model: Predictions, known: Evaluation, n_bins: int, seed: int
         row |= {"low": error["low"], "high": error["high"]}
     if model.calibrated_by is not None:
         row["calibrated_by"] = model.calibrated_by
-    after = scaled(model, n_bins=n_bins, seed=seed)
     if after is not None:
-        row["after"] = after
+        row["after"] = _after(model, after, n_bins)
     return row
 
 
@@ -160,11 +162,8 @@ def _words(model: Predictions) -> OverviewWords:
     }
 
 
-def scaled(model: Predictions, *, n_bins: int, seed: int) -> AfterScaling | None:
-    """The model after temperature scaling, cross-fitted in two folds; None for too few samples."""
-    p = temperature_scaled(model, seed=seed)
-    if p is None:
-        return None
+def _after(model: Predictions, p: Tensor, n_bins: int) -> AfterScaling:
+    """The model with these probabilities, which temperatures of two folds gave, and the temperature of all rows."""
     y, given = model.known_labels, model.are_probabilities
     z = model.probabilities if given else model.logits
     fitted = TemperatureScaling().fit(z, y, from_probabilities=given, floor=floor_of(z, y).value if given else None)
@@ -267,8 +266,11 @@ def _is_level(a: OverviewRow, b: OverviewRow, pairs: Sequence[Compared]) -> bool
 
 
 def _helps(row: OverviewRow) -> bool:
-    """Whether a temperature lowers the calibration error by enough to fit one."""
-    return "after" in row and row["after"]["error"] <= WORTH * row["error"]
+    """Whether a temperature lowers calibration error and NLL by enough to fit one: the digits shown must tell."""
+    if "after" not in row or row["after"]["error"] > WORTH * row["error"]:
+        return False
+    before, after = (from_number(value) for value in (row["nll"], row["after"]["nll"]))
+    return round(after, 3) < round(before, 3) if math.isfinite(before) else math.isfinite(after)
 
 
 def _needs_one(row: OverviewRow) -> bool:
@@ -297,9 +299,10 @@ def _choices(
     words: OverviewWords,
 ) -> list[Choice]:
     repair, code = "", None
+    needed = _needs_one(best) or best is not useful[0]  # what leads with a temperature is advised with one
     if "calibrated_by" in best:
         pass  # a second calibrator on top of the first is no advice
-    elif _needs_one(best) and "after" in best and (_helps(best) or from_number(best["nll"]) == math.inf):
+    elif needed and "after" in best and (_helps(best) or from_number(best["nll"]) == math.inf):
         repair, code = (
             ", and fit a temperature",
             "softkin calibrate fit validation.npz --method temperature --output cal/",
@@ -307,7 +310,7 @@ def _choices(
     elif best["kind"] != "fine":
         repair, code = ", and look for a calibrator", "softkin calibrate compare validation.npz test.npz"
     title = f"Use {names[best['method']]}{repair}"
-    made: list[Choice] = [{"kind": "recommended", "title": title, "text": _effect(best, words), "code": code}]
+    made: list[Choice] = [{"kind": "recommended", "title": title, "text": _effect(best, words, needed), "code": code}]
     changed = _ranked_otherwise(best, useful)
     if changed is not None and best is useful[0]:
         text = f"{_nlls(changed)}, then the lowest; it {_is_right(changed, words)}."
@@ -346,11 +349,11 @@ def _option(title: str, row: OverviewRow, text: str, names: Mapping[str, str]) -
     return {"kind": "option", "title": title, "text": f"{names[row['method']]}: {text}", "code": None}
 
 
-def _effect(row: OverviewRow, words: OverviewWords) -> str:
+def _effect(row: OverviewRow, words: OverviewWords, needed: bool) -> str:
     says = f"It {_is_right(row, words)}."
     after: Any = row.get("after")
     infinite = from_number(row["nll"]) == math.inf
-    if after is None or not _needs_one(row) or not (_helps(row) or infinite):
+    if after is None or not needed or not (_helps(row) or infinite):
         nll_text = "∞" if infinite else f"{from_number(row['nll']):.3f}"
         return f"{says} NLL {nll_text}, calibration error {percent(row['error'])}."
     temperature = from_number(after["temperature"])

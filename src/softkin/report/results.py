@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from softkin import __version__
 from softkin._io.files import from_number, number
-from softkin.evaluation import calibrations
+from softkin.evaluation import calibrations, monitoring
 from softkin.evaluation.results import CalibratorLine, ComparedCalibrators, ComparedRules, HeldOut, RuleLine
 from softkin.metrics.catalogue import METRICS
 from softkin.metrics.catalogue import shown as shown_metrics
@@ -64,7 +64,7 @@ def of_calibrators(result: ComparedCalibrators) -> ResultsPage:
         if not (headline.startswith("Use ") and metric.key == "nll"):
             says.append("NLL " + " → ".join("∞" if math.isinf(value) else f"{value:.3f}" for value in nll))
         reason = calibrations.why(result)
-        detail = f"{', '.join(says)}. {f'{reason[0].upper()}{reason[1:]} ' if reason else ''}"
+        detail = f"{', '.join(says)}. {f'{reason} ' if reason else ''}"
         detail += "Chosen on the test samples, so expect a little less. "
     charted = [
         key for key in dict.fromkeys((result["metric"], "ece_hist")) if any(key in line["metrics"] for line in lines)
@@ -262,13 +262,14 @@ def of_monitor(result: Mapping[str, Any]) -> MonitorPage:
         headline = "No alarm"
         differ = f" {result['differing']}" if result["differing"] else ""
         detail = (
-            f"Over the whole log there is no sign that claims and outcomes differ{_beyond(result)}.{differ} "
+            f"Over the whole log there is {monitoring.no_sign(result['tolerance'])}.{differ} "
             f"{_came_true(count, claimed, right)}"
         )
     else:
         headline = f"Alarm: the claims are {alarm['direction']}"
         when = "" if alarm["time"] is None else f" ({alarm['time']})"
         detail = f"Raised at row {alarm['row']:,} of {result['rows']:,}{when}."
+        detail += f" {result['unseen']}" if result["unseen"] else ""
         if count:
             detail += f" Since then {_came_true(count, claimed, right)}"
         detail += " Find out what changed, and fit the calibrator again on rows since then."
@@ -285,18 +286,18 @@ def of_monitor(result: Mapping[str, Any]) -> MonitorPage:
         "windows": windows,
         "course": result["course"],
         "notes": [
-            f"While the claims are right{_beyond(result)}, the probability of ever raising an alarm is at most "
+            f"While {_right(result['tolerance'])}, the probability of ever raising an alarm is at most "
             f"{100 * result['false_alarm']:g} %, however often one looks."
         ],
     }
 
 
+def _right(tolerance: float) -> str:
+    return f"claims and outcomes differ by at most {100 * tolerance:g} points" if tolerance else "the claims are right"
+
+
 def _came_true(count: int, claimed: float, right: float) -> str:
     return f"{count:,} rows claimed {100 * claimed / count:.1f} % and were right in {100 * right / count:.1f} %."
-
-
-def _beyond(result: Mapping[str, Any]) -> str:
-    return f" by more than {100 * result['tolerance']:g} points" if result["tolerance"] else ""
 
 
 def _page(

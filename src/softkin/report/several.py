@@ -14,7 +14,7 @@ from softkin._core import checks
 from softkin._core.names import short_names
 from softkin._io.files import from_number
 from softkin.evaluation import in_memory
-from softkin.evaluation.comparison import aligned, resamples_for
+from softkin.evaluation.comparison import Scaled, after_temperature, aligned, resamples_for
 from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import MeasuredData, Settings
@@ -39,6 +39,7 @@ def build_models(
     seed: int = 0,
     comparisons: Sequence[Compared] | None = None,
     evaluated: Sequence[Evaluation] | None = None,
+    scaled: Scaled | None = None,
     population: int | None = None,
 ) -> ComparisonPage:
     """Everything that the page of several models shows; docs/report.md describes each field.
@@ -53,6 +54,7 @@ def build_models(
         comparisons: The result of ``evaluation.compare`` for these models, if the caller has it already.
         evaluated: The result of ``evaluation.evaluate`` for each of them, with the same settings, if the caller has
             them already. The page shows their numbers.
+        scaled: The result of ``evaluation.comparison.after_temperature`` for them, if the caller has it already.
         population: How many samples there are, if these are some of them, drawn at random.
 
     Returns:
@@ -72,6 +74,8 @@ def build_models(
     settings = Settings(n_bins, level, resamples, seed)
     if comparisons is None:
         comparisons = evaluation.compare(models, n_bins=n_bins, confidence=level, resamples=resamples, seed=seed)
+    if scaled is None:
+        scaled = after_temperature(models, n_bins=n_bins, confidence=level, resamples=resamples, seed=seed)
     if evaluated is None:
         evaluated = [in_memory.evaluated(model, settings) for model in models]
     for model, known in zip(models, evaluated, strict=True):
@@ -90,7 +94,8 @@ def build_models(
         for row, cell in zip(rows, _marked(metric, measured, pairs, keys), strict=True):
             row["cells"][metric.key] = cell
     shorts = short_names(titles)
-    overview = of_models(keys, shorts, in_order, evaluated, pairs, n_bins=n_bins, seed=seed)
+    handed_on = Scaled(scaled.probabilities, _pairs(scaled.pairs, keys))
+    overview = of_models(keys, shorts, in_order, evaluated, pairs, handed_on, n_bins=n_bins, seed=seed)
     y = first.known_labels
     answers = torch.stack([model.probabilities.argmax(dim=1) for model in in_order])
     content: dict[str, Any] = {

@@ -502,6 +502,18 @@ def test_each_record_is_read_once(done, tmp_path, monkeypatch):
     assert table.times.splitlines()[1].startswith("Time relative to one-hot's ")
 
 
+def test_a_finished_study_writes_its_page_again(done, tmp_path):
+    """The table is the same, but another version of softkin may show it in other words."""
+    folder = shutil.copytree(done, tmp_path / "s")
+    study.finish(folder, write_page=WRITE_PAGE)
+    page, table = folder / "report.html", folder / "table.md"
+    now, kept = page.read_bytes(), table.stat().st_mtime_ns
+    page.write_text("a page of an older version")
+    study.finish(folder, write_page=WRITE_PAGE)
+    assert page.read_bytes() == now
+    assert table.stat().st_mtime_ns == kept
+
+
 @pytest.mark.usefixtures("without_pictures")
 def test_a_calibrated_column_has_the_values_that_are_best_after_a_temperature(tmp_path):
     spec = quick(methods=["one-hot", "uniform", "uniform+ts", "learned-l2+ts"], alpha=[0.01, 0.3, 0.8], seeds=[0])

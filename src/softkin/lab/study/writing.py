@@ -22,20 +22,24 @@ class WritePage(Protocol):
 
 
 def write(folder: StudyFolder, table: Table, write_page: WritePage | None = None) -> None:
-    """Write the table, figures and page into the study's folder, unless they are there for this very table."""
+    """Write the table, figures and page into the study's folder.
+
+    Tables and figures stay if they are there for this very table. The page is always written again: another version
+    may show the same numbers in other words.
+    """
     content = files.json_bytes(table.to_dict())
     last = folder.path / "table.json"  # written last, so that it marks the others as complete
-    pictures = (*FIGURES, *((PAGE,) if write_page is not None else ())) if table.rows else ()
-    due = [folder.path / name for name in (*TABLES, *pictures)]
-    if last.exists() and last.read_bytes() == content and all(path.exists() for path in due):
-        return
-    for name, form in TABLES.items():
-        files.write(folder.path / name, getattr(table, form)())
-    if table.rows:
-        draw(folder)
-        if write_page is not None:
-            write_page(folder.path / PAGE, folder, table=table)
-    files.write(last, content)
+    due = [folder.path / name for name in (*TABLES, *(FIGURES if table.rows else ()))]
+    complete = last.exists() and last.read_bytes() == content and all(path.exists() for path in due)
+    if not complete:
+        for name, form in TABLES.items():
+            files.write(folder.path / name, getattr(table, form)())
+        if table.rows:
+            draw(folder)
+    if table.rows and write_page is not None:
+        write_page(folder.path / PAGE, folder, table=table)
+    if not complete:
+        files.write(last, content)
 
 
 def written(folder: Path) -> list[Path]:
