@@ -10,7 +10,7 @@ demo: .venv/softkin
 	$(RUN) -m softkin compare --output demo
 
 test: .venv/dev
-	@echo "All tests: about ten minutes on two cores. The formulas alone: make quick."
+	@echo "All tests: about a quarter of an hour on two cores. The formulas alone: make quick."
 	$(RUN) -m pytest --numprocesses auto --dist loadfile
 
 # No simulations, no processes, no browser, no Ray, no other libraries: under two minutes on two cores.
