@@ -35,7 +35,7 @@ ELSEWHERE = {
         "lab/study/folder.py", "lab/study/writing.py",
         "lab/study/perform.py", "lab/study/worker.py",
     ],
-    "a part of running suites; lab/suites/test_suites runs it": ["lab/suites/drawing.py", "lab/suites/runs.py", "lab/suites/printed.py"],
+    "a part of running suites; lab/suites/test_suites runs it": ["lab/suites/figures.py", "lab/suites/runs.py", "lab/suites/printed.py"],
     "files in, numbers of other modules out; evaluation/test_evaluation and test_shards": ["evaluation/from_files.py"],
     "the form of a page; report/test_page, test_studies and test_model": [
         "report/comparison.py", "report/inspector.py", "report/render.py", "report/markup.py", "report/drawing.py",

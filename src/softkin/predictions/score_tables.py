@@ -16,7 +16,7 @@ from softkin._core.names import spelling
 from softkin._io import roles
 from softkin._io.roles import Role, ScoreKind
 from softkin._io.tables import Rows, Table
-from softkin.predictions import answers, harness, multiple_choice, pairs, truth_columns, unlabelled
+from softkin.predictions import harness, multiple_choice, pairs, top_answers, truth_columns, unlabelled
 from softkin.predictions.blocks import Beside, Block, PredictionFile
 from softkin.predictions.inference import shown, sums_to_one
 from softkin.predictions.request import Reading
@@ -103,7 +103,7 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
     if not named and reading.class_columns is None and not _prefixed(columns, beside):
         part = roles.find(lists, "answers")
         if part is not None:
-            return answers.from_table(table, part, beside, reading)
+            return top_answers.from_table(table, part, beside, reading)
         named = lists
     if named:
         return _of_vectors(table, lists, beside, reading)

@@ -12,7 +12,7 @@ Example:
     ['densenet161', 'resnet18', 'wrn(units=5)']
 """
 
-from softkin.lab.suites.drawing import figure
+from softkin.lab.suites.figures import figure
 from softkin.lab.suites.listed import Listed, StudySuite
 from softkin.lab.suites.printed import PaperSpec, Part, load, load_paper, names
 from softkin.lab.suites.runs import Line, PaperTable, run, table
