@@ -52,11 +52,11 @@ def test_the_numbers_are_the_rules_own(predictions, content):
             try:
                 rule.fit(predictions.logits[fit], predictions.labels[fit])
             except (ValueError, UserWarning):
-                assert "failed" in level or level["answered"][0] == 0
+                assert "failed" in level or level["measures"]["answered"][0] == 0
                 continue
             outcome = rule.evaluate(predictions.logits[rest], predictions.labels[rest])
             for name, value in outcome.items():
-                assert level[name] == [pytest.approx(end, abs=1e-6, nan_ok=True) if end is not None else None for end in (value.value, value.low, value.high)] or level[name][0] is None  # fmt: skip
+                assert level["measures"][name] == [pytest.approx(end, abs=1e-6, nan_ok=True) if end is not None else None for end in (value.value, value.low, value.high)] or level["measures"][name][0] is None  # fmt: skip
             answers = rule.predict(predictions.logits[content["samples"]])
             if title != "Sets, smallest (LAC)":
                 assert level["samples"] == answers.tolist()
@@ -103,7 +103,7 @@ def test_the_page_shows_them(predictions, content, tmp_path, browser):
         for row, rule in zip(rows, content["rules"], strict=True):
             level = rule["levels"][place]
             for name, value in row[1:]:
-                expected = level[name][0]
+                expected = level["measures"][name][0]
                 assert value is None if expected is None else float(value) == pytest.approx(expected)
             assert len(row) > 1 or "failed" in level
         nodes = content["rules"][-1]["levels"][place].get("nodes", [])

@@ -57,7 +57,7 @@ def test_calibrators_are_cross_fitted_in_two_folds(predictions):
         {"difference": paired.difference, "low": paired.low, "high": paired.high}, abs=1e-9
     )
     assert {calibrator["name"] for calibrator in data["calibrators"]} == {"Temperature scaling", "Vector scaling"}
-    nlls = [calibrator["nll"] for calibrator in data["calibrators"]]
+    nlls = [calibrator["metrics"]["nll"] for calibrator in data["calibrators"]]
     assert nlls == sorted(nlls)
 
 

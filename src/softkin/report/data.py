@@ -295,6 +295,60 @@ class Page(TypedDict):
     class_names: list[str]
 
 
+class TriedCalibrator(TypedDict):
+    """A calibrator, cross-fitted in two halves of the file; or why it ``failed``."""
+
+    name: str
+    code: str
+    metrics: NotRequired[dict[str, Plain]]
+    warnings: NotRequired[list[str]]
+    failed: NotRequired[str]
+
+
+class DecisionLevel(TypedDict, total=False):
+    """A rule at one rate of errors: its measures, each as value, low, high; or why it ``failed``."""
+
+    measures: dict[str, list[Plain]]
+    samples: list[Any]
+    """The answer of each sample that is shown: a node or −1; or classes of its set, then minus the number of others"""
+    answers: str
+    """The node of each measured row, plus 1, packed"""
+    nodes: list[list[float]]
+    """Each as node, rows, share of them that is right"""
+    failed: str
+
+
+class DecisionRule(TypedDict):
+    """A rule of decision at every rate of errors."""
+
+    title: str
+    about: str
+    levels: list[DecisionLevel]
+
+
+class TreeShown(TypedDict):
+    """A tree of classes: the parent of each node, and its name."""
+
+    parents: list[int]
+    names: list[str]
+
+
+class Decisions(TypedDict):
+    """What rules would decide, fitted on one half of the rows and measured on the other."""
+
+    errors: list[float]
+    confidence: float
+    fitted_on: int
+    measured_on: int
+    measured: list[int] | None
+    """The rows measured, if there are few enough to list"""
+    rules: list[DecisionRule]
+    tree: TreeShown | None
+    samples: list[int]
+    """The rows of those that are shown"""
+    labels: list[int]
+
+
 class ModelPage(Page):
     """The page of one model."""
 
@@ -317,8 +371,8 @@ class ModelPage(Page):
     abstain: Target
     class_bins: int
     variants: list[Variant]
-    calibrators: list[dict[str, Any]]
-    """Each with ``name``, ``code``, the metrics of a comparison by key, and ``warnings``; or ``failed``"""
+    calibrators: list[TriedCalibrator]
+    """By rising NLL; those that failed last"""
     samples: dict[str, Sample]
     rows: ModelRows
     similarity: Similarity | None
@@ -331,7 +385,7 @@ class ModelPage(Page):
     votes: NotRequired[bool]
     """Whether the labels are votes, of which the charts take one for each sample"""
     mutual_information: Disagreement | None
-    decisions: dict[str, Any] | None
+    decisions: Decisions | None
 
 
 class Column(TypedDict):
@@ -570,7 +624,8 @@ class InspectionPage(Page):
     """The most similar pairs, each as class, class, mean similarity of both directions"""
     rows: list[dict[str, float]]
     uniform_epsilon: float
-    fixes: dict[str, Any]
+    fixes: dict[str, list[str]]
+    """What each class was corrected to be like"""
     learned: list[LearnedPair]
     """The pairs that lead after the last epoch, if a network learned the similarity"""
 

@@ -23,8 +23,8 @@ function decisionsSection() {
   const samples = el("div", { "data-key": "single-samples" });
   const tree = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "How often each node answered" });
   const cell = (level, name, digits) => {
-    if (!level[name]) return "";
-    const [value, low, high] = level[name];
+    if (!level.measures[name]) return "";
+    const [value, low, high] = level.measures[name];
     const text = digits === undefined ? (v) => percent(v) : (v) => fixed(v, digits);
     return el("span", { "data-measure": name, "data-value": value }, exists(value) ? [text(value), el("span", { class: "note" }, ` ${text(low)} – ${text(high)}`)] : "–");
   };
@@ -33,7 +33,7 @@ function decisionsSection() {
       const level = levels[state.decided];
       const rule = el("span", {}, title, el("span", { class: "note" }, level.failed || `promised: ${about}`));
       if (level.failed) return [rule, "", "", "", ""];
-      return [rule, cell(level, level.coverage ? "coverage" : "answered"), cell(level, "size", 2), cell(level, "error"), cell(level, "information", 2)];
+      return [rule, cell(level, level.measures.coverage ? "coverage" : "answered"), cell(level, "size", 2), cell(level, "error"), cell(level, "information", 2)];
     });
     rules.replaceChildren(el("div", { class: "card flush" }, table(`With at most ${percent(content.errors[state.decided], 0)} errors`, ["rule", "covered or answered", "classes in a set", "wrong", "information, bits"], rows)));
   };

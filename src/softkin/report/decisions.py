@@ -14,6 +14,7 @@ from softkin.decisions import Abstain, Climb, PredictionSets, Rule, Tree
 from softkin.decisions.rule import set_apart
 from softkin.predictions import Predictions
 from softkin.report import sample_rows
+from softkin.report.data import DecisionLevel, DecisionRule, Decisions
 
 ERRORS = (0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
 """The levels of the slider: the error rate of answers, and 1 − the coverage of sets"""
@@ -27,7 +28,7 @@ LARGEST_SET = 30  # classes of a set to list
 
 def build(
     predictions: Predictions, *, distances: Array | None = None, confidence: float = 0.95, seed: int = 0
-) -> dict[str, Any] | None:
+) -> Decisions | None:
     """Rules fitted on a random half of the samples and measured on the other half; None if there are too few.
 
     Args:
@@ -52,9 +53,9 @@ def build(
             tree = Tree.from_distances((d + d.T) / 2, class_names=predictions.class_names)
     listed = tree is not None and len(measured) <= MOST_LISTED
     shown = _samples(predictions.probabilities[measured])
-    lines: list[dict[str, Any]] = []
+    lines: list[DecisionRule] = []
     for title, about, make in _rules(tree, alike, confidence):
-        levels = []
+        levels: list[DecisionLevel] = []
         for error in ERRORS:
             rule = make(error)
             try:
@@ -70,9 +71,11 @@ def build(
             except ValueError as refusal:
                 levels.append({"failed": str(refusal)})
                 continue
-            level: dict[str, Any] = {
-                name: [number(value.value, 6), number(value.low, 6), number(value.high, 6)]
-                for name, value in outcome.items()
+            level: DecisionLevel = {
+                "measures": {
+                    name: [number(value.value, 6), number(value.low, 6), number(value.high, 6)]
+                    for name, value in outcome.items()
+                }
             }
             answers = rule.predict(scores[measured][shown], from_probabilities=predictions.are_probabilities)
             level["samples"] = _listed(answers, predictions.probabilities[measured][shown], y[measured][shown])

@@ -335,7 +335,7 @@ function calibratorsSection() {
     if (calibrator.failed) return [named(calibrator.name), el("span", { class: "note" }, cut(calibrator.failed, 160)), ...compared.map(() => "")];
     return [
       el("span", {}, named(calibrator.name), calibrator.warnings.length ? el("span", { class: "note", title: cut(calibrator.warnings.join(" "), 600) }, " with a warning") : null),
-      ...compared.map((metric) => exact(metric)(calibrator[metric.key])),
+      ...compared.map((metric) => exact(metric)(calibrator.metrics[metric.key])),
       show,
     ];
   });

@@ -1,5 +1,6 @@
 """Predictions of one model → everything that its page shows, as plain data."""
 
+import math
 import re
 import warnings
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from softkin import __version__, calibrators
 from softkin._core import checks, randomness
 from softkin._core.checks import Array
 from softkin._core.progress import track
-from softkin._io.files import number
+from softkin._io.files import from_number, number
 from softkin.calibrators import Calibrator, TemperatureScaling
 from softkin.calibrators.held_out import cross_fit
 from softkin.decisions import select
@@ -37,6 +38,7 @@ from softkin.report.data import (
     Positive,
     RiskCoverage,
     SampledRows,
+    TriedCalibrator,
     UnknownSeen,
     Variant,
 )
@@ -440,7 +442,7 @@ def _calibrated(
     n_bins: int,
     seed: int,
     progress: bool | None,
-) -> tuple[list[dict[str, Any]], list[tuple[About, Tensor]]]:
+) -> tuple[list[TriedCalibrator], list[tuple[About, Tensor]]]:
     """The result of each candidate, and (name, cross-fitted probabilities) of temperature scaling and the winner."""
     are_probabilities = predictions.are_probabilities
     z = predictions.probabilities if are_probabilities else predictions.logits
@@ -452,11 +454,11 @@ def _calibrated(
         candidates = calibrators.default_candidates(quick=z.numel() > MANY_SCORES)
     if not any(isinstance(candidate, TemperatureScaling) for candidate in candidates):
         candidates = [TemperatureScaling(), *candidates]
-    tried: list[dict[str, Any]] = []
+    tried: list[TriedCalibrator] = []
     kept: dict[str, tuple[float, Calibrator, Tensor]] = {}
     names = _told_apart(candidates)
     for place, candidate in enumerate(track(candidates, "calibrators", total=len(candidates), show=progress)):
-        about: dict[str, Any] = {"name": names[place], "code": repr(candidate)}
+        about: TriedCalibrator = {"name": names[place], "code": repr(candidate)}
         tried.append(about)
         try:
             with warnings.catch_warnings(record=True) as said:
@@ -468,13 +470,13 @@ def _calibrated(
         about["warnings"] = sorted({str(warning.message) for warning in said})
         of = predictions.claims_of(p)
         shown = measure(of, catalogue.shown("compare", of.num_classes), replace(VALUES, n_bins=n_bins))
-        about |= {key: number(one.value) for key, one in shown.items() if one.absent is None}
+        about["metrics"] = {key: number(one.value) for key, one in shown.items() if one.absent is None}
         nll = shown["nll"].value
         if isinstance(candidate, TemperatureScaling) and "temperature" not in kept:
             kept["temperature"] = (nll, candidate, p)
         if "best" not in kept or nll < kept["best"][0]:
             kept["best"] = (nll, candidate, p)
-    tried.sort(key=lambda row: float(row.get("nll", "inf")))
+    tried.sort(key=lambda row: from_number(row["metrics"]["nll"]) if "metrics" in row else math.inf)
     calibrated: list[tuple[About, Tensor]] = []
     for key, (_, candidate, p) in sorted(kept.items(), reverse=True):  # temperature first
         if key == "best" and "temperature" in kept and kept["temperature"][1] is candidate:

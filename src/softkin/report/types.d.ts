@@ -29,7 +29,7 @@ interface ModelPage {
   abstain: Target;
   class_bins: number;
   variants: Variant[];
-  calibrators: Record<string, any>[];
+  calibrators: TriedCalibrator[];
   samples: Record<string, Sample>;
   rows: ModelRows;
   similarity: Similarity | null;
@@ -40,7 +40,7 @@ interface ModelPage {
   calibrated_by?: string | null;
   votes?: boolean;
   mutual_information: Disagreement | null;
-  decisions: Record<string, any> | null;
+  decisions: Decisions | null;
 }
 
 /** Plain data for a page that shows a metric. */
@@ -203,6 +203,15 @@ interface Mistake {
   best: number[][];
 }
 
+/** A calibrator, cross-fitted in two halves of the file; or why it ``failed``. */
+interface TriedCalibrator {
+  name: string;
+  code: string;
+  metrics?: Record<string, Plain>;
+  warnings?: string[];
+  failed?: string;
+}
+
 /** A sample that the page can show. */
 interface Sample {
   label: number;
@@ -311,6 +320,41 @@ interface SampledRows {
 interface Disagreement {
   mean: Plain;
   auroc_of_errors: Record<string, Plain>;
+}
+
+/** What rules would decide, fitted on one half of the rows and measured on the other. */
+interface Decisions {
+  errors: number[];
+  confidence: number;
+  fitted_on: number;
+  measured_on: number;
+  measured: number[] | null;
+  rules: DecisionRule[];
+  tree: TreeShown | null;
+  samples: number[];
+  labels: number[];
+}
+
+/** A rule of decision at every rate of errors. */
+interface DecisionRule {
+  title: string;
+  about: string;
+  levels: DecisionLevel[];
+}
+
+/** A rule at one rate of errors: its measures, each as value, low, high; or why it ``failed``. */
+interface DecisionLevel {
+  measures?: Record<string, Plain[]>;
+  samples?: any[];
+  answers?: string;
+  nodes?: number[][];
+  failed?: string;
+}
+
+/** A tree of classes: the parent of each node, and its name. */
+interface TreeShown {
+  parents: number[];
+  names: string[];
 }
 
 /** The page of a study's methods, or of several models. */
@@ -562,7 +606,7 @@ interface InspectionPage {
   closest: number[][];
   rows: Record<string, number>[];
   uniform_epsilon: number;
-  fixes: Record<string, any>;
+  fixes: Record<string, string[]>;
   learned: LearnedPair[];
 }
 
@@ -697,7 +741,7 @@ interface PageData {
   abstain: Target;
   class_bins: number;
   variants: Variant[];
-  calibrators: Record<string, any>[];
+  calibrators: TriedCalibrator[];
   samples: Record<string, Sample>;
   rows: any;
   similarity: any;
@@ -708,7 +752,7 @@ interface PageData {
   calibrated_by: string | null;
   votes: boolean;
   mutual_information: Disagreement | null;
-  decisions: Record<string, any> | null;
+  decisions: Decisions | null;
   subject: "calibrators" | "rules" | "sources" | "limits" | "methods" | "models" | "labels";
   notes: string[];
   recommendation: string[];
@@ -727,7 +771,7 @@ interface PageData {
   oddities: Oddity[];
   closest: number[][];
   uniform_epsilon: number;
-  fixes: Record<string, any>;
+  fixes: Record<string, string[]>;
   learned: LearnedPair[];
   headline: string;
   tone: "good" | "bad" | "plain";
