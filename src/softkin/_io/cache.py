@@ -19,7 +19,7 @@ from typing import Any
 
 from softkin import SoftkinError
 from softkin._core.progress import track
-from softkin._io import files
+from softkin._io import files, turns
 
 SETTLED = 2.0  # seconds: a file changed more recently may change again within one tick of the file system's clock
 
@@ -85,7 +85,7 @@ def locked(path: Path) -> Iterator[None]:
     """
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(files.locked(path, os.O_RDWR | os.O_CREAT))
+            held.enter_context(turns.locked(path, os.O_RDWR | os.O_CREAT))
         except OSError as error:
             raise SoftkinError(unwritable(path, error)) from error
         yield
@@ -180,8 +180,8 @@ def _file_digest(path: str) -> str:
 def workplace(target: Path, doing: str) -> Path:
     """A new folder beside ``target`` to write in, with the permissions of the user's umask; leftovers are removed."""
     try:
-        files.sweep(target.parent)
-        path = target.with_name(files.unfinished_name(f"{doing}-{target.name}"))
+        turns.sweep(target.parent)
+        path = target.with_name(turns.unfinished_name(f"{doing}-{target.name}"))
         path.mkdir()
     except OSError as error:
         raise SoftkinError(unwritable(target.parent, error)) from error
@@ -190,7 +190,7 @@ def workplace(target: Path, doing: str) -> Path:
 
 def remove(path: Path) -> None:
     """Remove a folder: rename it at once, then delete its files."""
-    away = path.with_name(files.unfinished_name(f"gone-{path.name}"))
+    away = path.with_name(turns.unfinished_name(f"gone-{path.name}"))
     try:
         os.rename(path, away)
     except FileNotFoundError:

@@ -6,22 +6,19 @@ checked against ``limit`` before anything is read.
 """
 
 import contextlib
-import functools
 import hashlib
 import json
 import math
 import os
 import re
-import shutil
-import socket
 import stat
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from softkin import SoftkinError
 from softkin._core.assumption import Assumption as Assumption
+from softkin._io import turns
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -48,7 +45,7 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
 
     A full or failing disk leaves the old files and no new one. The files get their names in the order of ``contents``:
     if the last one exists, the others do too, also after a crash. Two processes that write to one folder take turns, so
-    that the files of both are never mixed; ``unwritten`` lets readers wait for them.
+    that the files of both are never mixed; ``turns.unwritten`` lets readers wait for them.
 
     Raises:
         SoftkinError: A file cannot be written, or its name belongs to something other than a file.
@@ -56,52 +53,8 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
     with contextlib.ExitStack() as alone:
         if len(contents) > 1:
             for folder in sorted({replaceable(path).parent for path in contents}):
-                alone.enter_context(_in_turn(folder))
+                alone.enter_context(turns.in_turn(folder))
         _write_all(contents)
-
-
-@contextlib.contextmanager
-def _in_turn(folder: Path) -> Iterator[None]:
-    """One process after another writes the files of a result into a folder, which is made."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder, os.O_RDONLY):
-            yield
-    except OSError as error:
-        raise SoftkinError(f"{folder} could not be written: {error.strerror or error}.") from error
-
-
-@contextlib.contextmanager
-def unwritten(folder: Path) -> Iterator[None]:
-    """Inside, nobody writes several files into a folder, as far as it can be locked."""
-    with contextlib.ExitStack() as alone:
-        with contextlib.suppress(OSError):
-            alone.enter_context(locked(folder, os.O_RDONLY, shared=True))
-        yield
-
-
-@contextlib.contextmanager
-def locked(path: Path, flags: int, *, shared: bool = False) -> Iterator[None]:
-    """A lock on ``path``, opened with ``flags``: one process at a time is inside; it is released when that ends.
-
-    ``shared``: any number of readers at a time, but no writer. On Windows and on a file system without locks every
-    process is let in.
-
-    Raises:
-        OSError: The path cannot be opened.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    handle = os.open(path, flags, 0o666)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _write_all(contents: Mapping[Path, bytes | str]) -> None:
@@ -113,7 +66,7 @@ def _write_all(contents: Mapping[Path, bytes | str]) -> None:
                 continue
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                _sweep_once(target.parent)
+                turns.sweep_once(target.parent)
                 temporaries[target] = _write_beside(target, content)
             except OSError as error:
                 raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
@@ -188,7 +141,7 @@ def refuse_links_out(folder: Path) -> None:
 def _write_beside(target: Path, content: bytes | str) -> str:
     """The name of a new synced file beside ``target`` that holds ``content``."""
     rest = memoryview(content.encode("utf-8") if isinstance(content, str) else content).cast("B")
-    temporary = os.path.join(target.parent, unfinished_name(target.name))
+    temporary = os.path.join(target.parent, turns.unfinished_name(target.name))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(temporary, flags, 0o666)  # reduced by the user's umask
     try:
@@ -202,64 +155,6 @@ def _write_beside(target: Path, content: bytes | str) -> str:
         os.unlink(temporary)
         raise
     return temporary
-
-
-# What killed processes leave
-
-ABANDONED = 24 * 3600  # seconds after which an unfinished file or folder of another machine counts as left
-_UNFINISHED = re.compile(r"\..*\.([0-9a-f]{8})-([0-9]+)-[0-9a-f]{12}\.softkin")
-
-
-def unfinished_name(name: str) -> str:
-    """A new hidden name for what is not finished yet; it says which process made it, see ``sweep``."""
-    return f".{name[:100]}.{_machine()}-{os.getpid()}-{os.urandom(6).hex()}.softkin"
-
-
-def sweep(folder: Path) -> None:
-    """Remove what processes left unfinished in a folder: those of this machine that are gone, any after a day."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            made = _UNFINISHED.fullmatch(entry.name)
-            if made is None:
-                continue
-            with contextlib.suppress(OSError):
-                gone = made[1] == _machine() and not _lives(int(made[2]))
-                if gone or time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED:
-                    shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
-
-
-@functools.lru_cache(maxsize=1000)
-def _sweep_once(folder: Path) -> None:
-    sweep(folder)
-
-
-@functools.cache
-def _machine() -> str:
-    """The scope in which a process id is unique, as eight letters."""
-    return hashlib.sha256(this_machine().encode()).hexdigest()[:8]
-
-
-def this_machine() -> str:
-    """The scope in which a process id is unique: the host since it booted, and the container if there is one."""
-    parts = [socket.gethostname()]
-    for path, read in (("/proc/sys/kernel/random/boot_id", Path.read_text), ("/proc/self/ns/pid", os.readlink)):
-        try:
-            parts.append(read(Path(path)).strip())
-        except OSError:  # not Linux
-            parts.append("")
-    return "|".join(parts)
-
-
-def _lives(pid: int) -> bool:
-    if os.name == "nt":  # where os.kill would end it
-        return True
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        pass
-    return True
 
 
 def sync_folder(folder: Path) -> None:

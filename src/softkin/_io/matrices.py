@@ -18,7 +18,7 @@ from torch import Tensor
 
 from softkin import SoftkinError, __version__
 from softkin._core import checks
-from softkin._io import bundles, escape, files
+from softkin._io import bundles, escape, files, turns
 
 MatrixKind = Literal["distances", "similarity", "labels", "confusion"]
 MODULES: dict[str, str] = {"distances": "distances", "similarity": "similarity", "labels": "smoothing"}
@@ -152,7 +152,7 @@ def read_together(folder: str | Path) -> dict[str, ClassMatrix]:
     """
     folder, first = Path(folder), TOGETHER[0]
     for left in reversed(range(TRIES)):
-        with files.unwritten(folder):
+        with turns.unwritten(folder):
             missing = next((file_name(kind) for kind in TOGETHER if not (folder / file_name(kind)).exists()), None)
             if missing is not None:
                 raise SoftkinError(f"{folder} could not be read: there is no {missing} in it.")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softkin import SoftkinError
-from softkin._io import cache, files
+from softkin._io import cache, files, turns
 from softkin.word_vectors.vector_files import read_blocks
 
 MAGIC = b"softkin word vectors 1\n"
@@ -108,14 +108,14 @@ def opened(path: Path, *, progress: bool | None = None) -> VectorStore:
     with cache.locked(folder / f"{digest}.lock"):
         with contextlib.suppress(SoftkinError):  # another process was faster
             return VectorStore(target)
-        files.sweep(folder)
+        turns.sweep(folder)
         convert(path, target, progress=progress)
         return VectorStore(target)
 
 
 def convert(path: Path, target: Path, *, progress: bool | None = None) -> None:
     """Write the store of ``path`` to ``target`` atomically."""
-    temporary = target.with_name(files.unfinished_name(target.stem))
+    temporary = target.with_name(turns.unfinished_name(target.stem))
     try:
         with open(temporary, "xb") as file:
             _write(path, file, progress)

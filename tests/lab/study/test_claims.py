@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from softkin._io import files
+from softkin._io import turns
 from softkin.lab.study import claims as claims_module
 from softkin.lab.study.claims import Claims, started
 
@@ -145,7 +145,7 @@ def test_file_systems_without_links(tmp_path, monkeypatch):
     [b"", b"{", b"[]", b"3", b'"text"', b"[" * 100_000, b"\xff\x00", b'{"pid": "x"}', b'{"released": [], "pid": {}}'],
 )
 def test_a_claim_that_says_nothing_counts_until_its_lease_is_over(tmp_path, content):
-    ours = json.dumps({"machine": files.this_machine()}).encode()
+    ours = json.dumps({"machine": turns.this_machine()}).encode()
     for claim in (content, ours):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()

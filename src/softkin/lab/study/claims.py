@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from softkin import SoftkinError
-from softkin._io import files
+from softkin._io import files, turns
 
 BEAT = 5.0  # seconds between heartbeats
 LEASE = 90.0  # seconds without a heartbeat until another machine's holder counts as dead: NFS may lag by 60 s
@@ -99,7 +99,7 @@ class Claims:
     def __init__(self, folder: Path, *, lease: float = LEASE, parent: int | None = None) -> None:
         """``parent`` is the process that started the study, unless it is this one."""
         self.folder, self.lease = folder, lease
-        self._machine = files.this_machine()
+        self._machine = turns.this_machine()
         self._parent = parent
         self._seen: dict[Path, tuple[int, float]] = {}
 
@@ -191,7 +191,7 @@ def _holder(token: str, start: str, deaths: int) -> dict[str, Any]:
         "host": socket.gethostname(),
         "pid": pid,
         "started": started(pid),
-        "machine": files.this_machine(),
+        "machine": turns.this_machine(),
         "token": token,
         "start": start,
         "deaths": deaths,
@@ -206,7 +206,7 @@ def create(path: Path, content: bytes, *, sync: bool = False) -> bool:
         content: The whole content.
         sync: Whether the file must survive a power failure.
     """
-    temporary = path.with_name(files.unfinished_name(path.name))
+    temporary = path.with_name(turns.unfinished_name(path.name))
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -228,7 +228,7 @@ def create(path: Path, content: bytes, *, sync: bool = False) -> bool:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    temporary = path.with_name(files.unfinished_name(path.name))
+    temporary = path.with_name(turns.unfinished_name(path.name))
     try:
         temporary.write_bytes(json.dumps(content).encode())
         os.replace(temporary, path)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from softkin import SoftkinError
 from softkin._core import ranks
-from softkin._io import bundles, files
+from softkin._io import bundles, files, turns
 from softkin.lab.training.events import Epoch
 from softkin.lab.training.objectives import Objective
 
@@ -35,7 +35,7 @@ class Checkpoint:
 def claim(folder: Path, run: Mapping[str, Any]) -> None:
     """Claim ``folder`` for this run; refuse one that holds another run."""
     path = folder / "run.json"
-    files.sweep(folder)
+    turns.sweep(folder)
     plain = files.plain(run)
     if not path.exists():
         if any(folder.glob(STEPS)):
