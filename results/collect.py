@@ -136,6 +136,11 @@ def method_title(row: dict[str, Any], names: Mapping[str, str] = METHODS) -> str
     return f"{names[base]}{plus}{calibrator.upper()}" if base in names else str(row["title"])
 
 
+def second_names(study: str) -> dict[str, str]:
+    """The methods of the second edition in words."""
+    return METHODS | SECOND | ({"tree": "super-classes"} if study.startswith("fair-shipped") else {})
+
+
 def rows_of(study: str) -> dict[str, Any]:
     """The rows of a study's table by method; none if there is no such study yet."""
     path = RECORDS / study / "table.json"
@@ -274,7 +279,7 @@ def fair_table(study: str) -> str:
     if not rows:
         return "Not finished yet."
     lines = [
-        [method_title(row, METHODS | SECOND)]
+        [method_title(row, second_names(study))]
         + [fair_cell(row, key, factor, digits) for key, (_, factor, digits) in FAIR.items()]
         for method, row in rows.items()
         if method != "ts"
@@ -333,7 +338,7 @@ def selective_table(study: str, measures: Mapping[str, tuple[str, float, int]] =
             own, plain = ([row[key] for row in rows if row["method"] == name] for name in (method, "ts"))
             mean = f"{factor * fmean(own):.{digits}f}"
             cells.append(mean if method == "ts" else difference(own, plain, factor, digits))
-        lines.append([method_title(titles[method], METHODS | SECOND), *cells])
+        lines.append([method_title(titles[method], second_names(study)), *cells])
     return markdown([study_title(study), *(title for title, _, _ in measures.values())], 1, lines)
 
 
