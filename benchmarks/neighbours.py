@@ -1,6 +1,6 @@
 """How often is a doubt about a class's nearest class right? Judged by hand: benchmarks/neighbours.csv.
 
-The table has ten lists of classes, in their order, each class with its nearest by softkin's word vectors at β = 2.
+The table has 13 lists of classes, in their order, each class with its nearest by softkin's word vectors at β = 2.
 Where the nearest takes more than half of α, one person judged whether it is fine or wrong (of another kind, or another
 sense of the word, while a better one is in the list).
 

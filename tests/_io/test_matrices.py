@@ -178,3 +178,25 @@ def test_a_reader_of_a_folder_sees_one_writer_or_the_other(tmp_path):
     ]
     assert {round(min(pair)) for pair in scales} == {1, 2}, "the reader saw both"
     assert all(max(pair) - min(pair) < 1e-6 for pair in scales)
+
+
+def test_rows_of_a_csv_in_another_order_are_matched_by_name(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text(",cat,dog,owl\nowl,3,2,0\ncat,0,1,3\ndog,1,0,2\n")
+    with pytest.warns(UserWarning, match="its rows are in another order than its columns; they are matched by name"):
+        found = distances.read(path)
+    assert found.class_names == ["cat", "dog", "owl"]
+    assert found.values.tolist() == [[0, 1, 3], [1, 0, 2], [3, 2, 0]]
+    path.write_text(",cat,dog,owl\ncat,0,1,3\ncat,1,0,2\nowl,3,2,0\n")
+    with pytest.raises(SoftkinError, match="must name its rows and columns alike, but they differ"):
+        distances.read(path)
+
+
+def test_classes_are_matched_in_any_spelling(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("cat,hot_dog,Owl\n0,1,3\n1,0,2\n3,2,0\n")
+    with pytest.warns(UserWarning, match="classes are matched in any spelling"):
+        found = distances.load(path, class_names=["owl", "Hot dog", "cat"])
+    assert found.tolist() == [[0, 2, 3], [2, 0, 1], [3, 1, 0]]
+    with pytest.raises(SoftkinError, match="it lacks 'owl', 'hot dogs'"):
+        distances.load(path, class_names=["owl", "hot dogs", "cat"])

@@ -16,7 +16,7 @@ from command_line import run
 from places import ROOT
 from softkin import __version__, calibrators, cli, distances, predictions, similarity, smoothing
 from softkin.cli import listing
-from softkin.cli.arguments import in_shell, subcommands
+from softkin.cli.arguments import fitted, in_shell, subcommands
 
 
 @pytest.fixture
@@ -606,3 +606,41 @@ def test_a_folder_of_matrices_is_a_source_again(capsys, tmp_path, names):
     code, _, errors = run(capsys, "similarity", "show", tmp_path / "m")
     assert code == 1
     assert "m holds the files of two runs: labels.safetensors was not written with distances.safetensors" in errors
+
+
+def parsers(parser, words=()):
+    """Every command and action with its words."""
+    for action in subcommands(parser):
+        for name, inner in action.choices.items():
+            yield (*words, name), inner
+            yield from parsers(inner, (*words, name))
+
+
+def test_help_fits_a_narrow_terminal(monkeypatch):
+    """All but the examples, which are to be copied, and words that cannot be broken."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for words, parser in parsers(cli.parser()):
+        text = parser.format_help().partition("\nexample")[0]
+        wide = [line for line in text.splitlines() if len(line) > 80 and " " in line.strip()]
+        assert not wide, (words, wide)
+
+
+def test_wrapping_keeps_every_word():
+    for words, parser in parsers(cli.parser()):
+        if parser.description:
+            for width in (40, 78, 118):
+                assert fitted(parser.description, width).split() == parser.description.split(), words
+    table = "KINDS are\n  a, b     one thing\n           and more\n  c        another\nThe end\nof it.\n\nAnd"
+    assert fitted(table, 20).splitlines() == [
+        "KINDS are", "  a, b     one thing", "           and more", "  c        another", "The end of it.", "", "And",
+    ]  # fmt: skip
+
+
+def test_each_help_has_two_to_four_examples():
+    """A file of a table is among them where a command takes one."""
+    tables = {"evaluate", "calibrate", "decide", "compare", "train", "similarity", "check", "monitor"}
+    for words, parser in parsers(cli.parser()):
+        typed = [line for line in (parser.epilog or "").splitlines() if line.startswith("  softkin")]
+        assert 2 <= len(typed) <= 4, words
+        if words[0] in tables:
+            assert any(".csv" in line or ".tsv" in line for line in typed), words

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from places import ROOT
-from softkin import SoftkinError, distances, similarity
-from softkin.distances import WordVectors
+from softkin import SoftkinError, distances, similarity, word_vectors
+from softkin.distances import WordVectors, words
 from softkin.distances.words import tokens
 from softkin.word_vectors import SortedWordVectors
 
@@ -576,3 +576,54 @@ def test_the_source_of_words_puts_a_name_without_a_vector_at_the_mean_distance()
     torch.testing.assert_close(measured.matrix[[0, 1, 3, 4]][:, [0, 1, 3, 4]], known)
     torch.testing.assert_close(measured.matrix[[0, 1, 3, 4], 2], known.sum(dim=1) / 3)
     assert len(measured.matrix[2, [0, 1, 3, 4]].unique()) == 1
+
+
+# Names that are no kind of their last word
+
+
+def test_a_hot_dog_is_no_dog():
+    """In the issue's list of thirty names, 94 % of it went to the golden retriever, and 61 % of tabby cat to sea lion."""
+    rows = (ROOT / "benchmarks" / "neighbours.csv").read_text(encoding="utf-8").splitlines()
+    names = [row.split(",")[1] for row in rows if row.startswith("thirty,")]
+    s = similarity.from_distances(distances.from_words(names), beta=2.0)
+    share = {(a, b): float(s[names.index(a), names.index(b)]) for a in names for b in names if a != b}
+    food = sum(share["hot dog", other] for other in ("cheeseburger", "pizza", "french fries", "ice cream"))
+    assert names[int(s[names.index("hot dog")].argmax())] == "cheeseburger"
+    assert food > 3 * share["hot dog", "golden retriever"]
+    assert share["golden retriever", "hot dog"] < 0.2
+    assert share["tabby cat", "sea lion"] < 0.3
+
+
+def test_broader_terms_are_known_and_change_the_formula_only_where_they_are_listed():
+    shipped = WordVectors.shipped()
+    assert len(shipped.broader) == len(word_vectors.BROADER.read_text(encoding="utf-8").splitlines()) == 511
+    assert all(" " in entry and entry in shipped for entry in shipped.broader)
+    assert all(term in shipped and term != entry for entry, terms in shipped.broader.items() for term in terms)
+
+    def direction(word):
+        v = shipped.vectors[shipped.row(word)].astype(float)
+        return v / np.linalg.norm(v)
+
+    for entry in ("hot dog", "sea lion", "ice cream"):
+        head = direction(entry.split()[-1])
+        own = direction(entry) - 0.5 * (direction(entry) @ head) * head
+        above = np.sum([direction(term) for term in shipped.broader[entry]], axis=0)
+        expected = own / np.linalg.norm(own) + 0.6 * above / np.linalg.norm(above)
+        np.testing.assert_allclose(shipped[entry], expected / np.linalg.norm(expected))
+    for entry in ("dog", "polar bear", "school bus"):
+        np.testing.assert_allclose(shipped[entry], direction(entry))
+
+
+@pytest.mark.parametrize("name", ["cifar100", "fashion", "intents"])
+def test_names_of_recorded_studies_have_no_broader_terms(name):
+    """Their results were measured without; the names of CLINC150 and banking77 are in their records."""
+    rows = (ROOT / "benchmarks" / "neighbours.csv").read_text(encoding="utf-8").splitlines()
+    assert not words.uses_broader([row.split(",")[1] for row in rows if row.startswith(f"{name},")], None)
+    assert words.uses_broader(["cat", "Hot-dog stand"], None)
+    assert not words.uses_broader(["cat", "Hot-dog stand"], "glove")
+
+
+@pytest.mark.parametrize("name", ["clinc150", "banking77"])
+def test_names_of_recorded_texts_have_no_broader_terms(shared_data, name):
+    labels = pq.read_table(shared_data / "text" / f"{name}.parquet", columns=["label"])["label"]
+    assert not words.uses_broader(sorted(set(labels.to_pylist())), None)

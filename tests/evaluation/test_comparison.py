@@ -1,6 +1,7 @@
 """Paired comparisons of models."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -217,3 +218,10 @@ def test_an_infinite_difference_has_no_p_value_in_the_terminal(tmp_path, capsys)
     (line,) = [line for line in output.splitlines() if line.startswith("NLL (nats)") and "finite" in line]
     assert "undefined" not in output
     assert line.split()[-4:] == ["–", "–", "a.npz:", "finite"]
+
+
+def test_ids_that_name_a_sample_twice_do_no_harm_where_both_files_have_the_same_list(two):
+    """Such as the questions of a test that was asked several times."""
+    first, other = (replace(one, sample_ids=[str(k // 2) for k in range(len(one))]) for one in two)
+    plain = evaluation.compare(list(two), resamples=100)
+    assert evaluation.compare([first, other], resamples=100) == plain

@@ -8,6 +8,7 @@ import pytest
 from command_line import run
 from places import EXAMPLES
 from softkin import decisions, distances, predictions, similarity
+from softkin.evaluation import deciding
 
 VALIDATION, TEST = EXAMPLES / "digits-validation.npz", EXAMPLES / "digits-test.npz"
 
@@ -81,3 +82,10 @@ def test_several_costs_stand_side_by_side(capsys, tmp_path, rows):
     twice = [tmp_path / "even.safetensors", tmp_path / "more" / "even.safetensors"]
     _, output, _ = run(capsys, "decide", "compare", VALIDATION, TEST, "--costs", twice[0], "--costs", twice[1], "--rules", "costs", "--json")  # fmt: skip
     assert [line["rule"] for line in json.loads(output)["rules"]] == [f"least cost, {path}" for path in twice]
+
+
+def test_groups_of_classes_are_matched_in_any_spelling(tmp_path):
+    names = ["Hot dog", "cat", "owl"]
+    held = predictions.Predictions.from_probabilities(np.full((4, 3), 1 / 3), [0, 1, 2, 0], class_names=names)
+    (tmp_path / "g.csv").write_text("hot_dog,food\nCat,animal\nowl,animal\n")
+    assert deciding.groups_of(tmp_path / "g.csv", held).tolist() == [0, 1, 1]

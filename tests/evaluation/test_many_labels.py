@@ -162,3 +162,19 @@ def test_several_labels_are_not_calibrated_as_votes(capsys, tmp_path):
         options += ["--rule", "sets"] if command[0] == "decide" else []
         code, _, errors = run(capsys, *command, tmp_path / "a.npz", *options)
         assert (code, "as of several labels per sample" in " ".join(errors.split())) == (1, True), errors
+
+
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+@pytest.mark.filterwarnings("ignore")
+def test_scores_of_several_labels_say_themselves_what_they_are(capsys, tmp_path, kind):
+    """Each is a yes or no of its own: from 0 to 1 they are probabilities, beyond they are logits."""
+    z, y = rows()
+    np.savez(tmp_path / "a.npz", scores=1 / (1 + np.exp(-z)) if kind == "probs" else z, labels=y)
+    found = []
+    for options in ((), (f"--{kind}",)):
+        code, output, errors = run(
+            capsys, "evaluate", tmp_path / "a.npz", "--multi-label", "--json", "--resamples", "100", *options
+        )
+        assert code == 0, errors
+        found.append(json.loads(output)["models"][0]["metrics"])
+    assert found[0] == found[1]

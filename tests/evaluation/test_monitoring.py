@@ -355,3 +355,21 @@ def test_published_forecasts(shared_data, series, alarms):
     data = np.load(shared_data / "forecasts" / "fivethirtyeight.npz")
     monitor = Monitor().update(data[f"{series}|prob"], data[f"{series}|outcome"])
     assert (monitor.alarm is not None) is alarms
+
+
+@pytest.mark.parametrize(
+    ("times", "same"),
+    [
+        (["2026/03/01", "2026/11/02"], ["2026-03-01", "2026-11-02"]),
+        (["2.11.2026", "1.12.2026 08:30"], ["2026-11-02", "2026-12-01 08:30:00"]),
+        (["1772323200", "1772323200000", "1772323200.5"], ["2026-03-01 00:00:00"] * 3),
+        (["2026-03-01T12:00:00", "evening"], ["2026-03-01T12:00:00", "evening"]),
+    ],
+)
+def test_times_as_people_write_them(times, same):
+    assert [monitoring.written_out(time) for time in times] == same
+
+
+def test_a_date_that_can_be_read_in_two_ways_is_refused(tmp_path):
+    with pytest.raises(SoftkinError, match="does not say whether the day or the month comes first"):
+        monitoring.written_out("03/01/2026")

@@ -51,14 +51,12 @@ def test_the_command_and_what_it_refuses(tmp_path, capsys):
     code, output, errors = run(capsys, "evaluate", str(path), "--ignore-index", "255", "--json", "--resamples", "100")
     assert code == 0, errors
     assert json.loads(output)["models"][0]["metrics"]["accuracy"]["low"] > 0
-    code, _, errors = run(capsys, "evaluate", str(path))
-    assert (
-        code,
-        "labels must be 0 to 3, got 255; pixels of no class are left out by --ignore-index 255" in errors,
-    ) == (
-        1,
-        True,
-    )
+    arrays = dict(np.load(path))
+    arrays["labels"][arrays["labels"] == 255] = 77
+    np.savez(tmp_path / "odd.npz", **arrays)
+    code, _, errors = run(capsys, "evaluate", tmp_path / "odd.npz")
+    assert code == 1
+    assert "labels must be 0 to 3, got 77; pixels of no class are left out by --ignore-index 77" in errors
     code, _, errors = run(capsys, "evaluate", str(path), "--ignore-index", "255", "--abstain", "0.1")
     assert code == 1
     assert "holds pixels" in errors
@@ -159,3 +157,18 @@ def test_a_page_of_pixels_has_the_numbers_of_all(tmp_path, capsys):
     shown = page["variants"][0]["metrics"]
     for key in ("nll", "ece_hist", "accuracy"):
         assert [shown[key][part] for part in ("value", "low")] == [measured[key][part] for part in ("value", "low")]
+
+
+@pytest.mark.parametrize("void", [255, -1, -100])
+@pytest.mark.filterwarnings("default")
+def test_the_usual_label_of_no_class_is_left_out_and_said(tmp_path, capsys, void):
+    path, _, _ = segmentation(tmp_path)
+    arrays = dict(np.load(path))
+    arrays["labels"] = np.where(arrays["labels"] == 255, void, arrays["labels"].astype(np.int64))
+    np.savez(tmp_path / "void.npz", **arrays)
+    options = ("--json", "--resamples", "100")
+    code, output, said = run(capsys, "evaluate", tmp_path / "void.npz", *options)
+    assert code == 0
+    assert f"pixels of the label {void} are of no class, and left out" in said
+    _, stated, _ = run(capsys, "evaluate", path, "--ignore-index", "255", *options)
+    assert json.loads(output)["models"][0]["metrics"] == json.loads(stated)["models"][0]["metrics"]

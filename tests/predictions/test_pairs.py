@@ -80,7 +80,7 @@ def test_the_score_of_a_class_is_no_confidence(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"confidence": [0.9, ""], "correct": [1, 0]}, "line 3: `confidence` must hold a confidence in each row"),
+        ({"confidence": [0.9, "high"], "correct": [1, 0]}, "line 3: `confidence` must hold a confidence in each row"),
         ({"confidence": [0.9, -0.1], "correct": [1, 0]}, "line 3: `confidence` must be from 0 to 1, got -0.1"),
         ({"confidence": [90, 101], "correct": [1, 0]}, "must be from 0 to 1"),
     ],

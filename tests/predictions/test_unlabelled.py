@@ -8,6 +8,7 @@ import pytest
 
 from command_line import run
 from softkin import SoftkinError, predictions
+from softkin.evaluation import monitoring
 
 HEAD = ["id", "cat", "dog", "owl", "label"]
 
@@ -30,7 +31,7 @@ def read(path, **options):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         found = predictions.load(path, **options)
-    return found, [str(one.message) for one in said if "label" in str(one.message)]
+    return found, [str(one.message) for one in said if " rows ha" in str(one.message)]
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet", "tsv"])
@@ -82,8 +83,10 @@ def test_binary_scores_and_pairs_without_an_outcome(tmp_path, head, right):
     (tmp_path / "a.csv").write_text(head + "\n" + f"{right}\n0,0.3\n,0.9\n" * 10)
     found, said = read(tmp_path / "a.csv")
     assert len(found) == 20
-    assert said[0].endswith("10 of 30 rows have no label in `" + head.partition(",")[0] + "` and are left out, the "
-                            "first is line 4.")  # fmt: skip
+    what = "label" if head.startswith("y_true") else "outcome"
+    assert (
+        f"10 of 30 rows have no {what} in `{head.partition(',')[0]}` and are left out, the first is line 4." in said[0]
+    )
 
 
 def test_a_missing_truth_does_not_count_as_a_wrong_answer(tmp_path):
@@ -121,3 +124,33 @@ def test_applying_keeps_every_row(tmp_path, capsys):
     code, _, said = run(capsys, "evaluate", out, "--resamples", "100", "--out", tmp_path / "e.json")
     assert code == 0
     assert (tmp_path / "e.json").exists()
+
+
+def test_rows_without_any_score_are_left_out_and_one_missing_score_is_refused(tmp_path):
+    table = rows()
+    table[2][1:4] = table[9][1:4] = ["", "", ""]
+    (tmp_path / "a.csv").write_text(text(table))
+    found, said = read(tmp_path / "a.csv")
+    assert len(found) == 38
+    assert "2 of 40 rows have no score in its 3 columns cat, dog, owl and are left out, the first is line 4" in said[0]
+    table[20][2] = ""
+    (tmp_path / "a.csv").write_text(text(table))
+    with pytest.raises(SoftkinError, match="`dog` must hold a number in every row"):
+        read(tmp_path / "a.csv")
+
+
+def test_pairs_without_a_confidence_are_left_out(tmp_path):
+    (tmp_path / "a.csv").write_text("correct,confidence\n" + "1,0.8\n0,0.3\n1,\n" * 10)
+    found, said = read(tmp_path / "a.csv")
+    assert len(found) == 20
+    assert "10 of 30 rows have no confidence in `confidence` and are left out, the first is line 4." in said[0]
+
+
+def test_windows_of_a_log_belong_to_the_rows_that_are_left(tmp_path):
+    lines = [f"2026-01-{1 + k // 10:02d},{'' if k % 10 == 3 else k % 2},0.6" for k in range(100)]
+    (tmp_path / "a.csv").write_text("date,correct,confidence\n" + "\n".join(lines) + "\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        log = monitoring.read_log(tmp_path / "a.csv")
+    assert len(log) == len(log.times) == 90
+    assert [log.times.count(f"2026-01-{day:02d}") for day in range(1, 11)] == [9] * 10

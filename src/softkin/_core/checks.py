@@ -15,6 +15,7 @@ from torch import Tensor
 
 from softkin._core.assumption import Assumption
 from softkin._core.named_labels import texts_of
+from softkin._core.names import spelling
 
 Array: TypeAlias = Tensor | NDArray[Any]
 """The types that public functions accept as arrays of numbers."""
@@ -470,6 +471,17 @@ def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list
     return names
 
 
+def _spelled_alike(names: Sequence[str], wanted: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """Both lists in one spelling, if they are the same classes but for case, blanks, underscores and hyphens."""
+    forms, others = [spelling(name) for name in names], [spelling(name) for name in wanted]
+    if set(forms) != set(others) or len(set(forms)) < len(forms) or len(forms) != len(others):
+        return None
+    own, other = next((a, wanted[others.index(form)]) for a, form in zip(names, forms, strict=True) if a not in wanted)
+    said = f"classes are matched in any spelling: {own!r} is {other!r}."
+    warnings.warn(said, Assumption, stacklevel=5)
+    return forms, others
+
+
 def class_order(
     names: Sequence[str] | None, wanted: Sequence[str] | None, refused: str, *, numbers_are_names: bool = False
 ) -> Tensor | None:
@@ -487,6 +499,11 @@ def class_order(
         return None
     lacking, further = set(wanted) - set(names), set(names) - set(wanted)
     numbers = [str(k) for k in range(len(names))]
+    if lacking:
+        names, wanted = _spelled_alike(names, wanted) or (names, wanted)
+        lacking, further = set(wanted) - set(names), set(names) - set(wanted)
+        if list(names) == list(wanted):
+            return None
     if lacking and not numbers_are_names and len(names) == len(wanted) and numbers in (list(names), list(wanted)):
         return None
     parts = [

@@ -90,8 +90,8 @@ class ArrowRows:
     def empty(self, column: str, words: Collection[str]) -> list[int]:
         """The rows whose cell holds nothing."""
         cells = self.batch.column(column)
-        if not cells.null_count and str(cells.type).removeprefix("u").startswith(("int", "bool")):
-            return []
+        if kind_of(cells.type) == "number":
+            return [int(row) for row in np.flatnonzero(cells.is_null(nan_is_null=True))]
         return [row for row, cell in enumerate(self.cells(column)) if is_empty(cell, words)]
 
     def some(self, rows: Sequence[int]) -> Self:

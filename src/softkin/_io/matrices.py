@@ -8,6 +8,7 @@ its header can be read too. Loading one requires the names of the wanted classes
 import csv
 import io
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from softkin import SoftkinError, __version__
 from softkin._core import checks
+from softkin._core.assumption import Assumption
 from softkin._io import bundles, escape, files, turns
 
 MatrixKind = Literal["distances", "similarity", "labels", "confusion"]
@@ -209,9 +211,14 @@ def _read_csv(path: Path, kind: str) -> ClassMatrix:
     if len(header) == len(body) + 1:  # a column of names
         corner, *header = header
         kind = corner if corner in KINDS else kind
-        if [line[0] for line in body] != header:
-            raise SoftkinError(f"{path} must name its rows and columns alike and in one order, but they differ.")
-        body = [line[1:] for line in body]
+        named = {line[0]: line for line in body}
+        if set(named) != set(header) or len(named) < len(body):
+            raise SoftkinError(f"{path} must name its rows and columns alike, but they differ.")
+        if list(named) != header:
+            said = f"{path}: its rows are in another order than its columns; they are matched by name."
+            warnings.warn(said, Assumption, stacklevel=3)
+        numbered = [numbered[0], *(numbered[1 + body.index(named[name])] for name in header)]
+        body = [named[name][1:] for name in header]
     for (number, _), line in zip(numbered[1:], body, strict=True):
         if len(line) != len(header):
             raise SoftkinError(

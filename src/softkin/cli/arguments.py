@@ -6,9 +6,11 @@ import argparse
 import math
 import re
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any, NoReturn
 
 from softkin._core.assumption import Assumption
@@ -19,6 +21,7 @@ from softkin.cli import choices
 
 _ARGUMENT = re.compile(r"^argument ([^:]+): must")
 LONGEST = 2000  # characters of a message
+WIDEST = 118  # characters in a line of help, however wide the terminal is
 MOST_SEED = 2**63 - 1  # the largest that torch's generators take
 
 
@@ -79,6 +82,37 @@ def examples(*commands: str) -> str:
     return "\n".join([f"example{'s' * (len(lines) > 1)}:", *(f"  {line}" for line in lines)])
 
 
+def fitted(text: str, width: int) -> str:
+    """A description in lines of at most so many characters; tables of two columns keep their columns.
+
+    Example:
+        >>> print(fitted("  .csv    a column for each class", 26))
+          .csv    a column for
+                  each class
+    """
+    lines: list[tuple[int, str]] = []  # where the text of a line begins, and the line
+    column = 0
+    for line in text.splitlines():
+        begins = len(line) - len(line.lstrip())
+        cell = _CELL.match(line)
+        if lines and lines[-1][1].strip() and line.strip() and begins == column and not 0 < begins <= NAMES:
+            lines[-1] = column, f"{lines[-1][1]} {line.strip()}"
+            continue
+        column = cell.end() if cell is not None else begins
+        lines.append((column, line))
+    made = []
+    for begins, line in lines:
+        made += textwrap.wrap(
+            line[begins:], max(width, begins + 12), initial_indent=line[:begins], subsequent_indent=" " * begins,
+            break_long_words=False, break_on_hyphens=False,
+        ) or [""]  # fmt: skip
+    return "\n".join(made)
+
+
+NAMES = 8  # blanks at most before a name in a table of two columns
+_CELL = re.compile(rf" {{1,{NAMES}}}\S.*? {{2,}}(?=\S)")
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are one sentence; its subcommands have the same class."""
 
@@ -106,7 +140,12 @@ class CommandParser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """The help, with a short usage: the options are listed below it."""
         self.usage = self._usage().replace("%", "%%")
-        return super().format_help()
+        written = self.description
+        self.description = None if written is None else fitted(written, min(WIDEST, get_terminal_size().columns - 2))
+        try:
+            return super().format_help()
+        finally:
+            self.description = written
 
     def _usage(self) -> str:
         words = [self.prog, "[OPTIONS]"]

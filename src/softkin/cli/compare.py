@@ -35,7 +35,7 @@ more processes, also on other machines that share the folder, to divide the work
 EXAMPLE = "softkin compare --methods one-hot,ts,we --seeds 1 --beta 2 --epochs 5 --tune none --output study/"
 MORE_EXAMPLES = (
     "softkin compare",
-    "softkin compare --methods one-hot,uniform,we,we+ts --seeds 3 --output study/",
+    "softkin compare reviews.csv --methods one-hot,uniform,we,we+ts --seeds 3 --output study/",
     "softkin compare --list-methods",
 )
 
@@ -79,7 +79,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     listing.add(what, listing.study_methods)
     what.add_argument("--seeds", type=running.seeds, help="number of seeds, or a list such as 3,4,5 (default: 5)")
     _add_values(
-        command.add_argument_group("parameters: one value, or a list from which the best on validation rows is chosen")
+        command.add_argument_group("parameters: one value, or a list, of which the best on validation is chosen")
     )
     choices.choose(
         what.add_argument("--select"),

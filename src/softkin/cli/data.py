@@ -6,6 +6,7 @@ from typing import Any
 from softkin import SoftkinError
 from softkin._io.escape import terminal
 from softkin.cli import choices
+from softkin.cli.inputs import add_actions
 from softkin.cli.printing import json_text
 
 SUMMARY = "list and download data sets, and show what a source holds"
@@ -24,25 +25,30 @@ MORE_EXAMPLES = (
     "softkin data list",
     "softkin data show reviews.csv",
 )
+EXAMPLES = {
+    "list": "softkin data list\nsoftkin data list --json",
+    "get": "softkin data get cifar100\nsoftkin data get cifar100 --force",
+    "show": "softkin data show digits\nsoftkin data show reviews.csv",
+}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the actions list, get and show."""
-    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="list the data sets that softkin knows by name")
-    getting = actions.add_parser("get", help="download, check and unpack a data set")
+    action = add_actions(command, EXAMPLES)
+    listing = action("list", "list the data sets that softkin knows by name")
+    getting = action("get", "download, check and unpack a data set")
     choices.choose(
         getting.add_argument("name", metavar="NAME"), "name of the data set, such as cifar100", choices.downloads
     )
     getting.add_argument("--force", action="store_true", help="download it again even if it is already there")
-    showing = actions.add_parser("show", help="show what a source holds")
+    showing = action("show", "show what a source holds")
     choices.choose(
         showing.add_argument("source", metavar="SOURCE"), "path or name of the data", choices.data_sets, files=True
     )
     showing.add_argument("--split", help="part to show, such as test (default: train)")
     showing.add_argument("--size", type=int, help="resize images to this many pixels on each side")
-    for action in (listing, getting, showing):
-        action.add_argument("--json", action="store_true", help="print JSON instead of text")
+    for parser in (listing, getting, showing):
+        parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
 def check(arguments: argparse.Namespace) -> None:

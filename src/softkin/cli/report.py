@@ -21,7 +21,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "serve",
         help="serve a folder of pages on the loopback address",
         description="Serve a folder of pages on the loopback address until Ctrl-C.",
-        epilog=examples(EXAMPLE),
+        epilog=examples(EXAMPLE, *MORE_EXAMPLES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     serve.add_argument("folder", type=Path, metavar="FOLDER", help="folder of pages or studies")

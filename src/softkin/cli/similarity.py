@@ -11,7 +11,7 @@ Measure how alike classes are (measure, the default action), rank sources of sim
 confusions (audition), or inspect a similarity and correct it (show)."""
 EXAMPLE = similarity_measure.EXAMPLE
 MORE_EXAMPLES = (
-    "softkin similarity classes.csv --beta 2",
+    *similarity_measure.MORE_EXAMPLES,
     "softkin similarity show examples/cifar100.txt fox tank",
 )
 ACTIONS = {"measure": similarity_measure, "audition": similarity_audition, "show": similarity_show}

@@ -37,6 +37,7 @@ Sources are softkin's word vectors, the sources of --distances, and those of --t
 
 {measuring.SOURCE}"""
 EXAMPLE = "softkin similarity audition digits --against examples/digits-validation.npz --output best.safetensors"
+MORE_EXAMPLES = ("softkin similarity audition classes.txt --against held-out.csv",)
 
 HEADINGS = (
     *("source", "β", "nats per row", "interval of nats", "renamed", "rank correlation", "interval of ranks"),

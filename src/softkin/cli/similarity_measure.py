@@ -23,6 +23,7 @@ Measure how alike classes are and print each class's nearest classes and its smo
 
 {measuring.SOURCE}"""
 EXAMPLE = "softkin similarity examples/cifar100.txt --beta 2 --alpha 0.1 --output m/"
+MORE_EXAMPLES = ("softkin similarity classes.csv --beta 2",)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -23,6 +23,7 @@ corrections.
 
 {measuring.SOURCE}"""
 EXAMPLE = "softkin similarity show examples/cifar100.txt fox tank --vectors glove --report similarity.html"
+MORE_EXAMPLES = ("softkin similarity show distances.csv",)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

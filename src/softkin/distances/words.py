@@ -79,7 +79,8 @@ def from_words(
 
     where V of a name is the vector of its entry, if there is one for the whole name ("polar bear"), and otherwise the
     mean of the vectors of its parts: from the left, the longest runs of words with an entry. The vectors that come with
-    softkin have unit length, and their means are rescaled to unit length (GloVe's are left as they are). Names are
+    softkin have unit length, and their means are rescaled to unit length (GloVe's are left as they are). The entry of a
+    thing that is no kind of its last word ("hot dog", "sea lion") is averaged with its broader terms. Names are
     split at ``_``, spaces, hyphens, ``/ , ? &`` and other punctuation, at the humps of camelCase and before a
     possessive 's, and lower-cased. A word without a vector is looked up without its accents, as a singular, or written
     out if it is a usual abbreviation ("org"). A one-character token without a vector is left out if another token
@@ -244,6 +245,21 @@ def known_names(
         for place, names in enumerate(_synonyms(class_names))
         if any(not _parts(name, vectors, lower, longest)[1] for name in names)
     ]
+
+
+def uses_broader(
+    class_names: Sequence[str | Sequence[str]],
+    vectors: WordVectors | Mapping[str, Any] | str | Path | None,
+    *,
+    aliases: Mapping[str, str] | None = None,
+) -> bool:
+    """Whether a name has an entry whose vector is drawn towards its broader terms ("hot dog")."""
+    vectors = opened(vectors)
+    if not isinstance(vectors, WordVectors) or not vectors.broader:
+        return False
+    lower = aliases_of_words(aliases)
+    names = [name for of_class in _synonyms(class_names) for name in of_class]
+    return any(entry in vectors.broader for name in names for entry in _parts(name, vectors, lower, vectors.longest)[0])
 
 
 def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:

@@ -140,7 +140,9 @@ def _listed(ids: Any) -> list[Any]:
 
 
 def _order(wanted: list[Any], present: list[Any], a: str, b: str) -> torch.Tensor:
-    """The index of each wanted id among those present."""
+    """The index of each wanted id among those present; two equal lists may name a sample twice."""
+    if wanted == present:
+        return torch.arange(len(wanted))
     place = {sample: row for row, sample in enumerate(present)}
     for ids, name in ((place, b), (set(wanted), a)):
         if len(ids) != len(present if name == b else wanted):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from softkin import SoftkinError, distances, similarity
-from softkin._core.names import did_you_mean
+from softkin._core.names import did_you_mean, spelling
 from softkin._io import escape, files, tables
 from softkin.decisions import REGISTRY, Abstain, Climb, Costs, Outcome, PredictionSets, Rule, Tree, set_scores
 from softkin.decisions import abstain as confidence_scores
@@ -88,7 +88,9 @@ def groups_of(source: str | Path, predictions: Predictions) -> Tensor:
     else:
         lines = _pairs(path, names)
     group_of: dict[str, str] = {}
-    for name, group in lines:
+    alike = {spelling(name): name for name in names}
+    for stated, group in lines:
+        name = str(stated if stated in names else alike.get(spelling(stated), stated))
         if name not in names:
             raise SoftkinError(
                 f"{path} must hold the classes of {predictions.name}, got {escape.terminal(name)!r}"
@@ -105,12 +107,12 @@ def groups_of(source: str | Path, predictions: Predictions) -> Tensor:
 
 def _pairs(path: Path, class_names: Sequence[str]) -> list[tuple[str, str]]:
     """The classes and groups in a table with two columns; a first line that names no class is its header."""
-    lines = tables.read_cells(path, "classes and groups")
+    lines, known = tables.read_cells(path, "classes and groups"), {spelling(name) for name in class_names}
     wrong = next(((number, line) for number, line in lines if len(line) != 2), None)
     if wrong is not None or not lines:
         where = f"line {wrong[0]} has {len(wrong[1])}" if wrong is not None else "it is empty"
         raise SoftkinError(f"{path} must have two columns, class and group, but {where}.")
-    return [(line[0], line[1]) for _, line in lines[lines[0][1][0] not in class_names :]]
+    return [(line[0], line[1]) for _, line in lines[spelling(lines[0][1][0]) not in known :]]
 
 
 def similarity_of(source: str, predictions: Predictions, aliases: Mapping[str, str] | None = None) -> Tensor:

@@ -52,11 +52,10 @@ def read(path: str | Path, reading: Reading) -> tuple[Claims, list[str]]:
             raise SoftkinError(
                 f"{name}: `labels` must have the shape of `{scores}`, {archive.array(scores).shape}, got {found}."
             )
-        if kind is None:
-            raise SoftkinError(
-                f"{name} must say whether `{scores}` are logits or probabilities: add --logits or --probs."
-            )
         values: Any = checks.as_tensor(archive.array(scores).all(), scores).to(torch.float64)
+        kind = kind or _kind_of(values)
+        if kind is None:
+            raise unknown_kind(name, f"`{scores}`")
         labels: Any = checks.as_tensor(archive.array(part).all(), part)
         key = next((key for key in roles.CLASS_NAMES if key in keys), None)
         names = reading.names or (None if key is None else [str(text) for text in archive.text(key)])

@@ -30,7 +30,9 @@ import errno
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -46,6 +48,7 @@ from softkin.decisions import bounds
 from softkin.metrics import Interval
 from softkin.metrics.measurement import Measured
 from softkin.predictions import file_sets
+from softkin.predictions.reading import read_all
 
 Direction = Literal["too high", "too low", "too extreme", "too cautious"]
 SHIFTS = (0.1, 0.2, 0.4, 0.8, 1.6)
@@ -305,20 +308,21 @@ def read_log(path: str | Path, *, time: str | None = None, **options: Any) -> Lo
         time: The column of times; by default found by its name, such as ``date``.
         options: How to read the file: ``score``, ``outcome`` and others of ``predictions.Reading``.
     """
-    read = file_sets.read(path, **options)
-    pool = read.claims.pool("prediction")
-    return Log(pool.scores.double().numpy(), pool.is_hit[:, 0].numpy(), _times(path, time))
+    file = file_sets.open_any(path, **options)
+    pool = read_all(file).claims.pool("prediction")
+    return Log(pool.scores.double().numpy(), pool.is_hit[:, 0].numpy(), _times(path, file.table, time))
 
 
-def _times(path: str | Path, stated: str | None) -> list[str] | None:
-    """The times of the rows, where the file is a table with such a column."""
-    if not Path(path).is_file() or tables.form_of(path) is None:
+def _times(path: str | Path, table: tables.Table | None, stated: str | None) -> list[str] | None:
+    """The times of the rows, where the file is a table with such a column; rows that were left out have none."""
+    if table is None and Path(path).is_file() and tables.form_of(path) is not None:
+        table = tables.open_table(path)
+    if table is None:
         if stated is not None:
             raise SoftkinError(f"--time names a column, and {path} is not a table.")
         return None
-    table = tables.open_table(path)
     column = roles.chosen(list(table.columns), "time", stated, "time", table.name)
-    return None if column is None else [str(cell) for (cell,) in table.cells(column)]
+    return None if column is None else [written_out(str(cell)) for (cell,) in table.cells(column)]
 
 
 # Windows
@@ -439,9 +443,39 @@ def _window_names(count: int, times: Sequence[str] | None, every: str | int | No
     return names
 
 
+EPOCHS = ((10**8, 10**10, 1), (10**11, 10**13, 1000))
+"""Seconds and milliseconds since 1970, of the years 1973 to 2286: (least, most, units in a second)"""
+
+
+def written_out(text: str) -> str:
+    """A time in ISO 8601, from 2026/03/01, 1.3.2026, or seconds or milliseconds since 1970; others stay as they are.
+
+    Example:
+        >>> written_out("2026/03/01"), written_out("1.3.2026 9:05"), written_out("1772323200")
+        ('2026-03-01', '2026-03-01 09:05:00', '2026-03-01 00:00:00')
+    """
+    written = text.strip()
+    if re.fullmatch(r"\d{1,2}/\d{1,2}/\d{4}.*", written):
+        raise SoftkinError(
+            f"{text!r} does not say whether the day or the month comes first; write times as 2026-03-01."
+        )
+    if re.match(r"\d{4}/", written):
+        return written.replace("/", "-")
+    for form in ("%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"):
+        with suppress(ValueError):
+            found = datetime.datetime.strptime(written, form)
+            return found.date().isoformat() if form == "%d.%m.%Y" else found.isoformat(" ")
+    with suppress(ValueError):
+        number = float(written)
+        for least, most, units in EPOCHS:
+            if least <= number < most:
+                return datetime.datetime.fromtimestamp(number / units, datetime.UTC).isoformat(" ")[:19]
+    return text
+
+
 def _day(text: str) -> datetime.date:
     try:
-        return datetime.datetime.fromisoformat(str(text).strip()).date()
+        return datetime.datetime.fromisoformat(written_out(str(text)).strip()).date()
     except ValueError:
         raise SoftkinError(f"times must be written as 2026-03-01 or 2026-03-01T12:00:00, got {text!r}.") from None
 

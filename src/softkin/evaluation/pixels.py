@@ -144,6 +144,10 @@ class Images:
         return made
 
 
+VOID = (255, -1, -100)
+"""What pixels of no class are usually labelled: data sets of segmentation, and torch's losses"""
+
+
 @dataclass
 class PixelFile:
     """An open .npz file of (N, K, …) scores and (N, …) classes, which is read an image at a time."""
@@ -170,6 +174,8 @@ class PixelFile:
                 some = image.reshape(num_classes, -1).T[:1000].double()
                 self.kind, _, why = inference.kind_of(some, self.name, "its numbers")
                 inference.say([why])
+            if self.ignore is None and self.labels is not None:
+                self.ignore = self._void(y, num_classes)
             counts = torch.ones_like(y, dtype=torch.bool) if self.ignore is None else y != self.ignore
             kept = y[counts]
             if kept.numel() and (int(kept.max()) >= num_classes or int(kept.min()) < 0):
@@ -179,6 +185,15 @@ class PixelFile:
                     f"by --ignore-index {wrong}."
                 )
             yield image.float(), y.to(torch.int64), counts
+
+    def _void(self, y: Tensor, num_classes: int) -> int | None:
+        """The label of pixels of no class, if an image has one that cannot be a class and is usual for this."""
+        beyond = y[(y < 0) | (y >= num_classes)].unique().tolist()
+        if len(beyond) != 1 or int(beyond[0]) not in VOID:
+            return None
+        void = int(beyond[0])
+        inference.say([f"{self.name}: pixels of the label {void} are of no class, and left out (--ignore-index)."])
+        return void
 
 
 @contextmanager
@@ -224,7 +239,7 @@ def drawn(
             labels.append(y.reshape(-1)[chosen])
     rows, truth = torch.cat(values), None if file.labels is None else torch.cat(labels)
     if not len(rows):
-        raise nothing_counts(str(path), ignore)
+        raise nothing_counts(str(path), file.ignore)
     about: dict[str, Any] = {"class_names": file.class_names, "name": Path(path).name}
     try:
         if file.kind == "probs":
@@ -270,9 +285,9 @@ def calibrated(path: str | Path, calibrator: Calibrator, reading: Reading, ignor
             counted += int(counts.sum())
             if file.labels is not None and bool(counts.any()):
                 for total, own in zip(totals, (p, q), strict=True):
-                    total.update(own, y, ignore_index=ignore)
+                    total.update(own, y, ignore_index=file.ignore)
     if not counted:
-        raise nothing_counts(str(path), ignore)
+        raise nothing_counts(str(path), file.ignore)
     known = file.labels is not None
     before, after = (total.compute() if known else {} for total in totals)
     labels = np.concatenate(truth) if known else None
@@ -292,9 +307,9 @@ def evaluated(path: str | Path, reading: Reading, settings: Settings, title: str
         for image, y, counts in file.images():
             if bool(counts.any()):
                 p = image.softmax(dim=1) if file.kind == "logits" else image
-                images.add(Claims.of(p, y, ignore_index=ignore))
+                images.add(Claims.of(p, y, ignore_index=file.ignore))
     if not images.counts:
-        raise nothing_counts(name, ignore)
+        raise nothing_counts(name, file.ignore)
     measured = measurement.measured(images.statistics(), settings)
     measured |= {key: measurement.absent(reason) for key, reason in images.absent.items()}
     bins, cells = images.curve(settings.n_bins), images.curve(results.CELLS)

@@ -143,7 +143,8 @@ def from_table(table: Table, parts: Parts, ids: str | None, reading: Reading) ->
     """The pairs of a table."""
     columns = list(table.columns)
     if not reading.keep_unlabelled:
-        table = unlabelled.left_out(table, parts.outcome)
+        table = unlabelled.left_out(table, [parts.outcome], "outcome" if parts.prediction is None else "label")
+        table = unlabelled.left_out(table, [parts.score], "confidence")
     texts = reading.text_part([column for column in columns if table.columns[column] == "text"], table.name)
     beside = Beside(None, ids, texts).among(columns, reading, table.name)
     own = [parts.score, parts.outcome, *([] if parts.prediction is None else [parts.prediction])]

@@ -110,6 +110,8 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
     found = columns_of(table, columns, beside, reading)
     if beside.labels is None and found.labels is not None:
         table, beside = _labelled(table, replace(beside, labels=found.labels), reading, found.scores)
+    if not reading.keep_unlabelled:
+        table = unlabelled.left_out(table, found.scores, "score")
 
     def scores(rows: Rows) -> Tensor:
         return checks.as_tensor(rows.numbers(found.scores), "scores")
@@ -134,11 +136,14 @@ def _labelled(table: Table, beside: Beside, reading: Reading, columns: Sequence[
     if len({spelling(name) for name in names} & set(_spelled(table, beside.labels))) < 2:
         names = []  # the columns are not called as the labels are
     if not reading.keep_unlabelled:
-        return unlabelled.left_out(table, beside.labels, names), beside
+        return unlabelled.left_out(table, [beside.labels], "label", names, option=LABELS_ELSEWHERE), beside
     if not unlabelled.are_missing(table, beside.labels, names):
         return table, beside
     why = f"{table.name}: some rows have no label in `{beside.labels}`; all rows are kept, and nothing is measured."
     return replace(table, assumed=(*table.assumed, why)), replace(beside, labels=None)
+
+
+LABELS_ELSEWHERE = "are these the labels (--label-column), or are they in a file of their own (--labels)?"
 
 
 def _has_classes(table: Table, columns: Sequence[str]) -> bool:
@@ -711,7 +716,8 @@ def _run_of_one(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> li
 
 def _matrix(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> Tensor:
     cells = [[float("nan") if cell is None else float(cell) for cell in head[column]] for column in columns]
-    return torch.tensor(cells, dtype=torch.float64).T if cells else torch.empty(0, 0)
+    values = torch.tensor(cells, dtype=torch.float64).T if cells else torch.empty(0, 0)
+    return values[~values.isnan().all(dim=1)] if values.numel() else values  # a row without any score is left out
 
 
 def _named_by_labels(table: Table, numbers: Sequence[str], beside: Beside, *, whole: bool) -> tuple[list[str], bool]:

@@ -4,7 +4,8 @@ The sets that come with softkin, each with its licence:
 
 - "minilm", the default: vectors of single words and of common multi-word names from the sentence encoder
   all-MiniLM-L6-v2, in 128 dimensions and of unit length (``scripts/build_vectors.py``; Apache-2.0, see
-  ``NOTICE-MiniLM.txt``).
+  ``NOTICE-MiniLM.txt``). Names that are no kind of their last word ("hot dog") are drawn towards their broader terms
+  in WordNet, which ``broader.txt`` lists (``scripts/build_broader.py``).
 - "glove": the 20,000 most frequent words of GloVe 6B and the words of common class lists, 100 dimensions, float16.
   Their plain L2 distances are the paper's kind (``scripts/build_glove.py``; public domain, see ``LICENSE-GloVe.txt``).
 """
@@ -26,11 +27,13 @@ from softkin.word_vectors.vector_files import read_blocks
 
 SENTENCES = Path(__file__).parent / "minilm-128d.safetensors"
 GLOVE = Path(__file__).parent / "glove-6b-100d.safetensors"
+BROADER = Path(__file__).parent / "broader.txt"
 SHIPPED: Registry[Path] = Registry("set of word vectors")
 SHIPPED.add("minilm", SENTENCES)
 SHIPPED.add("glove", GLOVE)
 DEFAULT = "minilm"
 LONGEST = 8  # maximum words in an entry of "minilm"; counting them would take as long as reading them
+HEAD, ABOVE = 0.5, 0.6  # of an entry's own vector and of its broader terms'; benchmarks/phrases.py, docs/labels.md
 SMALL = 2**20  # bytes: smaller files are read faster than their digest is computed
 
 
@@ -46,6 +49,9 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
         longest: Maximum number of words in an entry, separated by single spaces. Names are first looked up as entries
             of several words.
         categories: (n,) integers with one bit for each kind of thing that a word may stand for; 0 means unknown.
+        broader: Entries that are no kind of their last word, each with broader terms. The vector of such an entry is
+            the direction of its own, without half of what it shares with its last word's, plus 0.6 times the direction
+            of the sum of its broader terms'. Only with ``unit``.
     """
 
     def __init__(
@@ -57,6 +63,7 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
         unit: bool = False,
         longest: int = 1,
         categories: NDArray[np.uint32] | None = None,
+        broader: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         if vectors.ndim != 2 or len(words) != len(vectors):
             raise ValueError(
@@ -67,6 +74,7 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
         self.unit = unit
         self.longest = longest
         self._categories = categories
+        self.broader = broader or {}
         self._words = list(words)
         self._place = self._indexed()
 
@@ -80,8 +88,8 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
         return self._place.get(word)
 
     def __getitem__(self, word: str) -> NDArray[np.floating[Any]]:
-        vector: NDArray[np.floating[Any]] = self._taken([word])[0]
-        return unit_length(vector) if self.unit else vector
+        vector: NDArray[np.floating[Any]] = self.rows([word])[0] if self.unit else self._taken([word])[0]
+        return vector
 
     def __contains__(self, word: object) -> bool:
         return isinstance(word, str) and self.row(word) is not None
@@ -98,7 +106,22 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
     def rows(self, words: Sequence[str]) -> NDArray[np.float64]:
         """The vectors of known words as rows."""
         matrix = self._taken(words).astype(np.float64)
-        return unit_length(matrix) if self.unit else matrix
+        if not self.unit:
+            return matrix
+        matrix = unit_length(matrix)
+        for place, word in enumerate(words):
+            if word in self.broader:
+                matrix[place] = self._drawn(word, matrix[place])
+        return matrix
+
+    def _drawn(self, word: str, own: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The vector of an entry between its own and those of its broader terms."""
+        above = unit_length(self._taken(self.broader[word]).astype(np.float64)).sum(axis=0)
+        last = word.rpartition(" ")[2]
+        if self.row(last) is not None:
+            head = unit_length(self._taken([last])[0].astype(np.float64))
+            own = unit_length(own - HEAD * (own @ head) * head)
+        return unit_length(own + ABOVE * unit_length(above))
 
     def _taken(self, words: Sequence[str]) -> NDArray[Any]:
         return self.vectors[self._rows(words)]
@@ -181,7 +204,7 @@ class StoredWordVectors(WordVectors):
     def __init__(self, stored: converted.VectorStore, *, source: str) -> None:
         self.stored, self.source = stored, source
         self.vectors, self.unit, self.longest = stored.vectors, False, 1
-        self._categories = None
+        self._categories, self.broader = None, {}
 
     def row(self, word: str) -> int | None:
         """The row of a word in ``vectors``; None if it has none."""
@@ -252,4 +275,11 @@ def _shipped(name: str) -> WordVectors:
         unit=True,
         longest=LONGEST,
         categories=arrays["categories"],
+        broader=_broader(),
     )
+
+
+def _broader() -> dict[str, list[str]]:
+    """The entries that are no kind of their last word, with their broader terms."""
+    lines = BROADER.read_text(encoding="utf-8").splitlines() if BROADER.exists() else []
+    return {entry: terms for entry, *terms in (line.split("\t") for line in lines)}

@@ -162,6 +162,8 @@ def _resolved(spec: StudySpec) -> Kept:
     if spec.looks_up_words or spec.vectors is not None:
         vectors = word_vectors.file_of(spec.vectors)
         contents["vectors"] = cache.content_digest(vectors, [vectors])
+        if words.uses_broader(parts.train.class_names, spec.vectors, aliases=dict(spec.aliases)):
+            contents["broader terms"] = cache.content_digest(word_vectors.BROADER, [word_vectors.BROADER])
     for option, path in source_files(spec.sources).items():
         contents[f"source {option}"] = cache.content_digest(path, [path])
     counts = {"training": len(parts.train.labels), "validation": len(parts.validation.labels)}

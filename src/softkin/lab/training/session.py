@@ -215,9 +215,10 @@ class Finished:
     written: list[Path]
 
     def text(self) -> str:
-        """The results as text: what was trained, its metrics, and the files."""
+        """The results as text: the verdict, what was trained, its metrics, and the files."""
         record = self.record
         lines = [
+            record["verdict"],
             f"{record['source']}; {record['network']}, {record['parameters']:,} parameters; {record['method']['name']}",
             f"target: {record['effective_target']}",
         ]
@@ -229,7 +230,6 @@ class Finished:
         if "batch_statistics" in record and record["processes"] > 1:
             lines.append(f"batch statistics: {record['batch_statistics']}")
         lines += [f"{name}: {_in_words(numbers)}" for name, numbers in record["results"].items()]
-        lines.append(record["verdict"])
         lines.append(f"{record['training_seconds']:.1f} s of training" + (", resumed" if record["resumed"] else ""))
         return "\n".join([*lines, *(f"Wrote {path}" for path in self.written)])
 
