@@ -49,6 +49,9 @@ KINDS = (
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
 
 
+WORDS = ("logistic", "naive-bayes", "random-forest", "neighbours", "stump-of-depth-2", "svm")
+
+
 def some(k=8, n=400, seed=0, sharp=2.5, name="some"):
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(k, (n,), generator=generator)
@@ -141,7 +144,8 @@ def data_of(kind, folder, capsys):
         )
     if kind == "models":
         return report.build_models(
-            [some(sharp=1 + place, name=f"runs/net-{place}-of-six") for place in range(6)], resamples=100
+            [some(sharp=1 + place, name=f"probs_runs/net-{place}-of-six-{WORDS[place]}.npz") for place in range(6)],
+            resamples=100,
         )
     if kind == "study":
         return a_study()
