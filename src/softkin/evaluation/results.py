@@ -186,6 +186,9 @@ VISIBLE = 0.0005  # a gap that is printed as 0.0 points does not count, however 
 ALREADY = " Label smoothing, mixup and strong weight decay do this: fit a temperature, and do not smooth further."
 
 
+MOSTLY_WRONG = " Most of its answers are wrong, whatever their confidence: calibration does not change that."
+
+
 def verdict(
     gap: Interval,
     ece: Interval,
@@ -193,6 +196,7 @@ def verdict(
     doubts: Sequence[str] = (),
     *,
     trained: bool = False,
+    answered: bool = True,
 ) -> Verdict:
     """The headline, and a sentence that explains it.
 
@@ -207,6 +211,8 @@ def verdict(
         cells: The sums of ``cells``.
         doubts: Reasons to look at the file first.
         trained: Whether the scores are those of a classifier: if it is under-confident, its training is why.
+        answered: Whether each row is an answer, right or wrong. If most are wrong, headline and sentence say so first:
+            honest confidence does not make an answer right.
 
     Returns:
         ``doubts``, ``kind`` ("over", "under", "mixed", "unknown" or "calibrated"), ``headline``, ``detail``, and
@@ -236,6 +242,9 @@ def verdict(
         detail += f". If there is a gap, it is within {reach}"
     about = None if near is None else near[0]
     cause = ALREADY if trained and kind == "under" and gap <= -SMOOTHED else ""
+    if answered and right < 0.5:
+        headline = f"Right in {percent(right, 0)}; {headline[0].lower()}{headline[1:]}"
+        cause = f"{MOSTLY_WRONG}{cause}"
     return {"doubts": list(doubts), "kind": kind, "headline": headline, "detail": f"{detail}.{cause}", "at": about}
 
 

@@ -40,19 +40,11 @@ def of_model(data: Mapping[str, Any]) -> str:
         '<section class="hero" id="answers" aria-labelledby="headline">'
         f"{doubts(verdict)}"
         f'<h1 id="headline" class="{verdict["kind"]}">{sentence(verdict["headline"])}</h1>'
-        f'<p class="lead">{sentence(verdict["detail"])}{_mostly_wrong(raw)}{_by_group(data)}</p>'
+        f'<p class="lead">{sentence(verdict["detail"])}{_by_group(data)}</p>'
         f"{sampling(data)}"
         f'<div class="answers">{_trust(data)}{_told_apart(data) or _where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
     )
-
-
-def _mostly_wrong(raw: Mapping[str, Any]) -> str:
-    """What calibration cannot repair."""
-    measured = raw["metrics"].get("accuracy")
-    if measured is None or from_number(measured["value"]) >= 0.5:
-        return ""
-    return " Most of its answers are wrong, whatever their confidence: calibration does not change that."
 
 
 def _by_group(data: Mapping[str, Any]) -> str:
@@ -198,9 +190,17 @@ def worst_classes(data: Mapping[str, Any]) -> list[int]:
 
 def _what_to_do(data: Mapping[str, Any]) -> str:
     alike = [] if data["binary"] else _similarity_advice(data)  # two classes have one way to be mistaken
-    advice = [*_calibration_advice(data), *_rule_advice(data), *alike]
+    advice = [*_better_answers(data), *_calibration_advice(data), *_rule_advice(data), *alike]
     items = "".join(f"<li>{line}</li>" for line in advice)
     return f'<div class="card answer" id="answer-do"><h2>What to do</h2><ul>{items}</ul>{_code(data)}</div>'
+
+
+def _better_answers(data: Mapping[str, Any]) -> list[str]:
+    """What comes before calibration, if most answers are wrong."""
+    measured = data["variants"][0]["metrics"].get("accuracy")
+    if measured is None or from_number(measured["value"]) >= 0.5:
+        return []
+    return ["<strong>Improve its answers first</strong>: what follows makes confidence honest, not answers right."]
 
 
 def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
