@@ -98,7 +98,8 @@ def data_of(kind, folder, capsys):
         images = np.random.default_rng(0).integers(0, 256, (400, 8, 8, 3), dtype=np.uint8)
         return report.build(some(), distances=distances(), images=images, texts=["a text"] * 400, resamples=100)
     if kind == "unknown":
-        return report.build(some(), unknown=[some(seed=5, sharp=1.0, name="others")], resamples=100)
+        others = [some(seed=5, sharp=1.0, name="others")]
+        return report.build(some(), distances=distances(), unknown=others, resamples=100)
     if kind == "votes":
         rows = some()
         shares = 0.7 * torch.eye(8, dtype=torch.float64)[rows.known_labels] + 0.3 / 8
@@ -198,6 +199,9 @@ def test_it_fits_is_drawn_and_accessible(modules, browser, folder, capsys, kind)
                 "&& !n.closest('.scroll, nav, .heat-holder, svg')).map((n) => n.outerHTML.slice(0, 120))"
             )
             assert wide == []
+            if width > 1000:  # every section can be seen in the head; a phone scrolls it
+                cut = "return document.querySelector('nav') && Array.from(document.querySelectorAll('nav a'), (n) => n.getBoundingClientRect().right - document.querySelector('nav').getBoundingClientRect().right).filter((by) => by > 1)"
+                assert not page.run(cut)
             page.wait(DRAWN)
             assert page.run(EMPTY) == []
             shot = picture(page.screenshot(folder / f"{kind}-{width}-{scheme}.png").read_bytes())

@@ -116,10 +116,13 @@ def _told_apart(data: Mapping[str, Any]) -> str:
     kept = next((one for one in reversed(positive["certified"]) if one["rule"] is not None), None)
     if kept is not None:
         rule = kept["rule"]
+        every = rule["answered"] == data["num_samples"]
+        start = "" if every else f"from {percent(rule['threshold'])} on, "
+        of = f"of all {rule['answered']:,} {alarm}s" if every else f"of the {alarm}s"
+        count = "" if every else f" ({counted(rule['answered'], alarm)})"
         lines.append(
-            f"Certified: from {percent(rule['threshold'])} on, at most {100 * kept['target']:g}\u202f% of the {alarm}s "
-            f"are {'wrong' if is_pairs else 'false'}, with {100 * data['abstain']['confidence']:g}\u202f% confidence "
-            f"({counted(rule['answered'], alarm)})."
+            f"Certified: {start}at most {100 * kept['target']:g}\u202f% {of} are {'wrong' if is_pairs else 'false'}, "
+            f"with {100 * data['abstain']['confidence']:g}\u202f% confidence{count}."
         )
     items = "".join(f"<li>{line}</li>" for line in lines)
     return (
@@ -156,7 +159,8 @@ def _where(data: Mapping[str, Any]) -> str:
     if lines:
         note = (
             f"{what.capitalize()} whose accuracy differs from their confidence by more than sampling noise explains, "
-            f"corrected for testing all {count:,}. The one that adds most to the error comes first."
+            f"corrected for testing all {count:,}. "
+            + ("The furthest off comes first." if is_pairs else "The one that adds most to the error comes first.")
         )
         said = f'<ol>{"".join(lines)}</ol><p class="note">{note}</p>'
     else:
@@ -184,7 +188,7 @@ def worst_classes(data: Mapping[str, Any]) -> list[int]:
             at_least = bdtrc(right - 1, n, sure) if right else 1.0
             excess = abs(classes["score_sum"][k] - right)
             if excess >= LEAST_EXCESS and min(bdtr(right, n, sure), at_least) <= tail / 2:
-                beyond.append((excess, k))
+                beyond.append((excess / n if data.get("pairs") else excess, k))  # groups by how far they are off
     return [k for _, k in sorted(beyond, key=lambda pair: (-pair[0], pair[1]))[:WORST]]
 
 
@@ -360,11 +364,6 @@ def _rules_of_groups(seen: Mapping[str, Any]) -> list[str]:
     return [f'Or answer only where a <a href="#groups">group</a> allows it: {each}{more}; {limit} in each.{none}']
 
 
-def _classes(count: int) -> str:
-    """A number of classes in words."""
-    return "class" if count == 1 else f"{count} classes"
-
-
 def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
     """Whether labels based on class similarity could help."""
     alike = data["similarity"]
@@ -377,8 +376,9 @@ def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
         ]
     near = alike["mistakes"]
     share = near["near"] / near["wrong"]
-    nearest = _classes(near["nearest"])
-    says = f"{100 * share:.0f}\u202f% of the wrong answers are among the {nearest} most like the true one"
+    nearest = near["nearest"]
+    where = "are the class" if nearest == 1 else f"are among the {nearest} classes"
+    says = f"{100 * share:.0f}\u202f% of the wrong answers {where} most like the true one"
     chance = f"(by chance {100 * near['chance']:.0f}\u202f%)"
     low, _ = intervals.wilson(share, near["wrong"], data["level"])
     if low > near["chance"]:

@@ -101,7 +101,7 @@ function limitsSection() {
       row.name,
       el("span", { "data-value": value }, exists(value) ? text(value) : "undefined"),
       exists(low) ? `${text(low)} to ${text(high)}` : "–",
-      `${words[row.limit.kind]}${row.limit.kind === "within" ? "" : " "}${text(row.limit.value)}`,
+      `${words[row.limit.kind]}${row.limit.kind === "within" ? "" : " "}${row.limit.percent ? `${Number((100 * row.limit.value).toPrecision(12))}${THIN}%` : Number(row.limit.value.toPrecision(12))}`,
       limitMark(row),
     ];
   });
