@@ -108,13 +108,16 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": kind, "features": features})
 
     def wider_than_a4(self):
-        """What the printed page holds that is wider than the paper."""
+        """What the printed page holds that is wider than the paper, or than the part that cuts it."""
         self.media(kind="print")
         self.resize(688, 1000)  # A4 less its margins, in CSS pixels
         self.run("dispatchEvent(new Event('beforeprint'))")
         wide = self.run(
             "return Array.from(document.querySelectorAll('main *'), (node) => [node.tagName, node.className.baseVal ?? "
             "node.className, node.getBoundingClientRect().right]).filter(([, , right]) => right > 690)"
+            ".concat(Array.from(document.querySelectorAll('main *')).filter((node) => node.clientWidth && "
+            "node.scrollWidth > node.clientWidth + 1 && getComputedStyle(node).overflowX !== 'visible')"
+            ".map((node) => [node.tagName, node.className, node.textContent.slice(0, 40)]))"
         )
         self.run("dispatchEvent(new Event('afterprint'))")
         self.media()

@@ -214,3 +214,12 @@ def test_the_page_shows_the_labels_and_what_looks_wrong(browser, tmp_path):
         text = page.run("return document.body.innerText")
         assert "Corrected by hand: fox is like wolf" in text
         assert page.run("return document.querySelectorAll('#groups path').length") == 7
+
+
+def test_the_terminal_lists_the_most_doubtful_rows_and_calls_none_of_them_wrong(capsys):
+    code, output, errors = run(capsys, "similarity", "show", CIFAR)
+    assert code == 0, errors
+    words = output.replace("\n", " ")
+    assert "may be worth a look; most such rows are right, of which these are the 10 most doubtful" in words
+    assert "look wrong" not in words
+    assert sum(line.startswith("  ") for line in output.splitlines()) == 10

@@ -8,6 +8,7 @@ import torch
 from scipy.stats import binomtest
 
 from calibration_data import toy_predictions
+from command_line import run
 from softkin import evaluation, report
 from softkin.predictions import Predictions
 from softkin.report import answers, model, render
@@ -117,3 +118,20 @@ def test_a_page_of_votes_takes_one_of_each_sample():
     assert "The labels are votes." in static(render.page(page))
     with pytest.raises(ValueError, match="no room for weights"):
         report.build(Predictions(rows.logits, rows.labels, weights=torch.ones(4000)), resamples=100)
+
+
+def test_a_model_that_is_mostly_wrong_is_called_so_first(tmp_path, capsys):
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(10, (800,), generator=generator)
+    logits = torch.randn(800, 10, generator=generator)
+    logits[torch.arange(800), labels] += 0.7
+    rows = Predictions(2 * logits, labels, name="weak")
+    right = float((logits.argmax(1) == labels).double().mean())
+    assert right < 0.4
+    rows.save(tmp_path / "weak.npz")
+    assert f"Right in {100 * right:.0f} %; over-confident by " in run(capsys, "evaluate", tmp_path / "weak.npz")[1]
+    page = answers.of_model(report.build(rows, resamples=100)).replace("\u202f", " ")
+    assert f"Right in {100 * right:.0f} %; over-confident by " in page
+    do = page.partition("What to do")[2]
+    assert do.index("Improve its answers first") < do.index("Fit a temperature")
+    assert page.count("Most of its answers are wrong") == 1

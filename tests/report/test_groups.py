@@ -2,6 +2,7 @@
 
 import html
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ import torch
 from calibration_data import toy_predictions
 from command_line import run
 from softkin import evaluation, metrics, report
+from softkin.evaluation.groups import evaluate_groups
 from softkin.predictions import Predictions
-from softkin.report import first_screen, groups
+from softkin.report import answers, first_screen, groups
 
 
 def grouped(n=900, k=4):
@@ -149,3 +151,22 @@ def test_pairs_whose_groups_do_not_differ_are_judged_together():
     assert page["groups"]["gaps_differ"] > 0.05
     assert "groups" not in page["variants"][0]["verdict"]["headline"]
     assert "one temperature for all" not in first_screen.first_screen(page)
+
+
+def test_of_groups_the_one_that_the_headline_names_is_listed_first():
+    generator = np.random.default_rng(0)
+    parts = []
+    for name, gap, rows in (("large", 0.12, 4000), ("small", 0.4, 400)):
+        p = generator.uniform(0.6, 1, rows)
+        parts.append((p, generator.random(rows) < p - gap, [name] * rows))
+    p = torch.tensor(np.concatenate([part[0] for part in parts]))
+    y = torch.tensor(np.concatenate([part[1] for part in parts]).astype(np.int64))
+    made = Predictions.from_probabilities(torch.stack([1 - p, p], 1), y, are_pairs=True)
+    made = replace(made, groups=[name for part in parts for name in part[2]])
+    known = evaluation.evaluate(made, resamples=100)
+    known["groups"] = evaluate_groups(made, resamples=100)
+    page = answers.of_model(report.build(made, evaluated=known, resamples=100))
+    assert "furthest off is small" in page
+    where = page.partition("Where not?")[2]
+    assert where.index(">small<") < where.index(">large<")
+    assert "The furthest off comes first." in where

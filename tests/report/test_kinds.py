@@ -49,6 +49,9 @@ KINDS = (
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
 
 
+WORDS = ("logistic", "naive-bayes", "random-forest", "neighbours", "stump-of-depth-2", "svm")
+
+
 def some(k=8, n=400, seed=0, sharp=2.5, name="some"):
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(k, (n,), generator=generator)
@@ -95,7 +98,8 @@ def data_of(kind, folder, capsys):
         images = np.random.default_rng(0).integers(0, 256, (400, 8, 8, 3), dtype=np.uint8)
         return report.build(some(), distances=distances(), images=images, texts=["a text"] * 400, resamples=100)
     if kind == "unknown":
-        return report.build(some(), unknown=[some(seed=5, sharp=1.0, name="others")], resamples=100)
+        others = [some(seed=5, sharp=1.0, name="others")]
+        return report.build(some(), distances=distances(), unknown=others, resamples=100)
     if kind == "votes":
         rows = some()
         shares = 0.7 * torch.eye(8, dtype=torch.float64)[rows.known_labels] + 0.3 / 8
@@ -141,7 +145,8 @@ def data_of(kind, folder, capsys):
         )
     if kind == "models":
         return report.build_models(
-            [some(sharp=1 + place, name=f"runs/net-{place}-of-six") for place in range(6)], resamples=100
+            [some(sharp=1 + place, name=f"probs_runs/net-{place}-of-six-{WORDS[place]}.npz") for place in range(6)],
+            resamples=100,
         )
     if kind == "study":
         return a_study()
@@ -194,6 +199,9 @@ def test_it_fits_is_drawn_and_accessible(modules, browser, folder, capsys, kind)
                 "&& !n.closest('.scroll, nav, .heat-holder, svg')).map((n) => n.outerHTML.slice(0, 120))"
             )
             assert wide == []
+            if width > 1000:  # every section can be seen in the head; a phone scrolls it
+                cut = "return document.querySelector('nav') && Array.from(document.querySelectorAll('nav a'), (n) => n.getBoundingClientRect().right - document.querySelector('nav').getBoundingClientRect().right).filter((by) => by > 1)"
+                assert not page.run(cut)
             page.wait(DRAWN)
             assert page.run(EMPTY) == []
             shot = picture(page.screenshot(folder / f"{kind}-{width}-{scheme}.png").read_bytes())

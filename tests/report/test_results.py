@@ -138,3 +138,46 @@ def test_the_note_of_a_log_with_a_tolerance_says_what_counts_as_right(tmp_path, 
     run(capsys, "monitor", TEST, "--tolerance", "10%", "--report", page)
     (note,) = json.loads(page.with_suffix(".json").read_text())["notes"]
     assert note.startswith("While claims and outcomes differ by at most 10 points, the probability of ever raising")
+
+
+def grouped(path):
+    """Pairs of three groups whose gaps differ by far."""
+    generator = np.random.default_rng(0)
+    lines = []
+    for name, gap in (("a benchmark", 0.1), ("another benchmark with a long name", 0.25), ("winogrande", 0.45)):
+        p = generator.uniform(0.5, 1, 400)
+        y = generator.random(400) < p - gap
+        lines += [f"{c:.4f},{int(r)},{name}" for c, r in zip(p, y, strict=True)]
+    path.write_text("confidence,correct,benchmark\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::softkin._io.files.Assumption")
+def test_limits_of_one_metric_share_their_scale_and_fit_a_phone(browser, tmp_path, capsys):
+    page, limits = tmp_path / "page.html", ["--group", "benchmark", "--max", "gap=5%", "--resamples", 100]
+    code, _, errors = run(capsys, "check", grouped(tmp_path / "log.csv"), *limits, "--report", page)
+    assert code == 1, errors
+    browser.media()
+    browser.resize(390, 844, mobile=True)
+    shown = browser.open(page)
+    places = shown.run(
+        "return Array.from(document.querySelectorAll('.limit-mark'), (n) => [...Array.from(n.querySelectorAll('.chance'), "
+        "(line) => line.getAttribute('x1')), n.querySelector('.dumb-right').getAttribute('cx')].map(Number))"
+    )
+    assert len({tuple(each[:2]) for each in places}) == 1  # the same limit at the same place
+    dots = [each[2] for each in places[1:]]
+    assert dots == sorted(dots)
+    assert dots[2] - dots[0] > 60
+    wide = "document.querySelector('.limits').scrollWidth - document.querySelector('#limits .card').clientWidth"
+    assert shown.run(f"return {wide}") <= 1
+    browser.resize(1280, 900)
+
+
+@pytest.mark.filterwarnings("ignore::softkin._io.files.Assumption")
+def test_limits_fit_a_narrow_terminal(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    limits = ["--group", "benchmark", "--max", "gap=5%", "--resamples", 100]
+    _, output, _ = run(capsys, "check", grouped(tmp_path / "log.csv"), *limits)
+    assert "in another benchmark with a long name: " in output.replace("\n", " ")
+    assert max(map(len, output.splitlines())) <= 80

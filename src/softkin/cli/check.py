@@ -7,7 +7,7 @@ from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, check_shares, one_line, percentage, within
 from softkin.cli.inputs import add_common_options, reading_options
-from softkin.cli.printing import add_report, check_report, json_text, write_report, wrote
+from softkin.cli.printing import add_report, check_report, json_text, say, write_report, wrote
 
 SUMMARY = "check that a model keeps its limits: a gate for continuous integration"
 DESCRIPTION = """\
@@ -100,7 +100,10 @@ def run(arguments: argparse.Namespace) -> int:
     settings = {name: getattr(arguments, name) for name in names}
     result = checked(arguments.file, labels, **settings, **reading)
     text = json_text(result.to_dict())
-    print(text if arguments.json else "\n".join(one_line(line) for line in str(result).splitlines()))
+    if arguments.json:
+        print(text)
+    else:
+        say(*(one_line(line) for line in str(result).splitlines()))
     written = {arguments.output: text, arguments.junit: result.to_junit()}
     for path, content in written.items():
         if path is not None:

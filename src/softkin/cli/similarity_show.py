@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
     from softkin.audition.inspection import Inspection
 
-SUMMARY = "inspect a similarity (labels, groups, rows that look wrong) and correct it"
+LISTED = 10  # rows that may be wrong, most doubtful first
+SUMMARY = "inspect a similarity (labels, groups, rows that may be wrong) and correct it"
 DESCRIPTION = f"""\
 Show the smooth label of a class, its nearest classes, its entropy, and the ε of uniform smoothing with the same
-mass or entropy. Also show which rows look wrong: a neighbour that dominates, a class unlike all others, a name whose
-nearest classes are far away in other sources. Without CLASS only the rows that look wrong are printed. --report,
+mass or entropy. Also show which rows may be wrong: a neighbour that dominates, a class unlike all others, a name whose
+nearest classes are far away in other sources. Without CLASS only the rows that may be wrong are printed. --report,
 --picture and --json show the whole similarity; --fix and --fixes correct it, and --output saves the result with its
 corrections.
 
@@ -29,7 +30,9 @@ MORE_EXAMPLES = ("softkin similarity show distances.csv",)
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the options, with the library's names and defaults."""
     measuring.add_source(command)
-    command.add_argument("classes", nargs="*", metavar="CLASS", help="classes to show (default: those that look wrong)")
+    command.add_argument(
+        "classes", nargs="*", metavar="CLASS", help="classes to show (default: rows that may be wrong)"
+    )
     command.add_argument(
         "--alpha", type=float, help="probability mass on the other classes (default: the file's, or 0.1)"
     )
@@ -197,11 +200,11 @@ def _show(seen: "Inspection", arguments: argparse.Namespace, beta: float | None)
             print(f"  {shown(other['name']):<{width}}  {other['label']:.4f}  {bar}")
     oddities = [oddity for oddity in seen.oddities if not wanted or seen.class_names[oddity.k] in wanted]
     if oddities:
-        say(f"\n{len(oddities)} rows look wrong:" if len(oddities) > 1 else "\n1 row looks wrong:")
-        for oddity in oddities[:40]:
+        count = "1 row" if len(oddities) == 1 else f"{len(oddities)} rows"
+        first = f", of which these are the {LISTED} most doubtful (--report and --json have all)"
+        say(f"\n{count} may be worth a look; most such rows are right{first if len(oddities) > LISTED else ''}:")
+        for oddity in oddities[:LISTED]:
             say(f"  {shown(oddity.words)}")
-        if len(oddities) > 40:
-            say(f"  … and {len(oddities) - 40} more (--json has all)")
         meant = "" if "learned" in seen.about else ", or say what a name means with --alias"
         say(f'Correct a row with --fix "CLASS=LIKE,LIKE"{meant}.')
     elif not wanted:

@@ -178,9 +178,16 @@ def described(
     """The reliability of the winning scores in bins, and the verdict in words, which begins with the doubts."""
     bins = pool.curve(binning.equal_width(settings.n_bins))
     gap, ece = measured["signed_gap"].interval, measured["ece_hist"].interval
+    answered = "accuracy" in measured and measured["accuracy"].absent is None  # no label of several is an answer
     return {
         "verdict": results.verdict(
-            gap, ece, results.cells(pool), doubted, trained=trained, calibrated_by=calibrated_by
+            gap,
+            ece,
+            results.cells(pool),
+            doubted,
+            trained=trained,
+            calibrated_by=calibrated_by,
+            answered=answered,
         ),
         "reliability": {
             "edges": bins.edges.tolist(),

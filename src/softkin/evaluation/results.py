@@ -265,6 +265,9 @@ def already(calibrated_by: str, kind: str) -> str:
     return f"Calibrated already, by {by}{again}."
 
 
+MOSTLY_WRONG = " Most of its answers are wrong, whatever their confidence: calibration does not change that."
+
+
 def verdict(
     gap: Interval,
     ece: Interval,
@@ -273,6 +276,7 @@ def verdict(
     *,
     trained: bool = False,
     calibrated_by: str | None = None,
+    answered: bool = True,
 ) -> Verdict:
     """The headline, and a sentence that explains it.
 
@@ -288,6 +292,8 @@ def verdict(
         doubts: Reasons to look at the file first.
         trained: Whether the scores are those of a classifier: if it is under-confident, its training is why.
         calibrated_by: What calibrated the scores, if anything is known to have.
+        answered: Whether each row is an answer, right or wrong. If most are wrong, headline and sentence say so first:
+            honest confidence does not make an answer right.
 
     Returns:
         ``doubts``, ``kind`` ("over", "under", "mixed", "unknown" or "calibrated"), ``headline``, ``detail``, and
@@ -319,6 +325,9 @@ def verdict(
     cause = SMOOTH if trained and kind == "under" and gap <= -SMOOTHED else ""
     if calibrated_by is not None:
         cause = f" The file is c{already(calibrated_by, kind)[1:-1]}."
+    if answered and right < 0.5:
+        headline = f"Right in {percent(right, 0)}; {headline[0].lower()}{headline[1:]}"
+        cause = f"{MOSTLY_WRONG}{cause}"
     return {"doubts": list(doubts), "kind": kind, "headline": headline, "detail": f"{detail}.{cause}", "at": about}
 
 

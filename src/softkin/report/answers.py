@@ -41,19 +41,11 @@ def of_model(data: Mapping[str, Any]) -> str:
         '<section class="hero" id="answers" aria-labelledby="headline">'
         f"{doubts(verdict)}"
         f'<h1 id="headline" class="{verdict["kind"]}">{sentence(verdict["headline"])}</h1>'
-        f'<p class="lead">{sentence(verdict["detail"])}{_mostly_wrong(raw)}{_by_group(data)}</p>'
+        f'<p class="lead">{sentence(verdict["detail"])}{_by_group(data)}</p>'
         f"{sampling(data)}"
         f'<div class="answers">{_trust(data)}{_told_apart(data) or _where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
     )
-
-
-def _mostly_wrong(raw: Mapping[str, Any]) -> str:
-    """What calibration cannot repair."""
-    measured = raw["metrics"].get("accuracy")
-    if measured is None or from_number(measured["value"]) >= 0.5:
-        return ""
-    return " Most of its answers are wrong, whatever their confidence: calibration does not change that."
 
 
 def _by_group(data: Mapping[str, Any]) -> str:
@@ -126,10 +118,13 @@ def _told_apart(data: Mapping[str, Any]) -> str:
     kept = next((one for one in reversed(positive["certified"]) if one["rule"] is not None), None)
     if kept is not None:
         rule = kept["rule"]
+        every = rule["answered"] == data["num_samples"]
+        start = "" if every else f"from {percent(rule['threshold'])} on, "
+        of = f"of all {rule['answered']:,} {alarm}s" if every else f"of the {alarm}s"
+        count = "" if every else f" ({counted(rule['answered'], alarm)})"
         lines.append(
-            f"Certified: from {percent(rule['threshold'])} on, at most {100 * kept['target']:g}\u202f% of the {alarm}s "
-            f"are {'wrong' if is_pairs else 'false'}, with {100 * data['abstain']['confidence']:g}\u202f% confidence "
-            f"({counted(rule['answered'], alarm)})."
+            f"Certified: {start}at most {100 * kept['target']:g}\u202f% {of} are {'wrong' if is_pairs else 'false'}, "
+            f"with {100 * data['abstain']['confidence']:g}\u202f% confidence{count}."
         )
     items = "".join(f"<li>{line}</li>" for line in lines)
     return (
@@ -166,7 +161,8 @@ def _where(data: Mapping[str, Any]) -> str:
     if lines:
         note = (
             f"{what.capitalize()} whose accuracy differs from their confidence by more than sampling noise explains, "
-            f"corrected for testing all {count:,}. The one that adds most to the error comes first."
+            f"corrected for testing all {count:,}. "
+            + ("The furthest off comes first." if is_pairs else "The one that adds most to the error comes first.")
         )
         said = f'<ol>{"".join(lines)}</ol><p class="note">{note}</p>'
     else:
@@ -194,15 +190,23 @@ def worst_classes(data: Mapping[str, Any]) -> list[int]:
             at_least = bdtrc(right - 1, n, sure) if right else 1.0
             excess = abs(classes["score_sum"][k] - right)
             if excess >= LEAST_EXCESS and min(bdtr(right, n, sure), at_least) <= tail / 2:
-                beyond.append((excess, k))
+                beyond.append((excess / n if data.get("pairs") else excess, k))  # groups by how far they are off
     return [k for _, k in sorted(beyond, key=lambda pair: (-pair[0], pair[1]))[:WORST]]
 
 
 def _what_to_do(data: Mapping[str, Any]) -> str:
     alike = [] if data["binary"] else _similarity_advice(data)  # two classes have one way to be mistaken
-    advice = [*_calibration_advice(data), *_rule_advice(data), *alike]
+    advice = [*_better_answers(data), *_calibration_advice(data), *_rule_advice(data), *alike]
     items = "".join(f"<li>{line}</li>" for line in advice)
     return f'<div class="card answer" id="answer-do"><h2>What to do</h2><ul>{items}</ul>{_code(data)}</div>'
+
+
+def _better_answers(data: Mapping[str, Any]) -> list[str]:
+    """What comes before calibration, if most answers are wrong."""
+    measured = data["variants"][0]["metrics"].get("accuracy")
+    if measured is None or from_number(measured["value"]) >= 0.5:
+        return []
+    return ["<strong>Improve its answers first</strong>: what follows makes confidence honest, not answers right."]
 
 
 def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
@@ -364,11 +368,6 @@ def _rules_of_groups(seen: Mapping[str, Any]) -> list[str]:
     return [f'Or answer only where a <a href="#groups">group</a> allows it: {each}{more}; {limit} in each.{none}']
 
 
-def _classes(count: int) -> str:
-    """A number of classes in words."""
-    return "class" if count == 1 else f"{count} classes"
-
-
 def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
     """Whether labels based on class similarity could help."""
     alike = data["similarity"]
@@ -381,8 +380,9 @@ def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
         ]
     near = alike["mistakes"]
     share = near["near"] / near["wrong"]
-    nearest = _classes(near["nearest"])
-    says = f"{100 * share:.0f}\u202f% of the wrong answers are among the {nearest} most like the true one"
+    nearest = near["nearest"]
+    where = "are the class" if nearest == 1 else f"are among the {nearest} classes"
+    says = f"{100 * share:.0f}\u202f% of the wrong answers {where} most like the true one"
     chance = f"(by chance {100 * near['chance']:.0f}\u202f%)"
     low, _ = intervals.wilson(share, near["wrong"], data["level"])
     if low > near["chance"]:

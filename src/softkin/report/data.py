@@ -643,6 +643,8 @@ class LimitShown(TypedDict):
     """A limit that a number must keep."""
 
     kind: Literal["max", "min", "within"]
+    metric: str
+    """Its key: limits of one metric are drawn on one scale"""
     value: float
     percent: bool
 

@@ -17,13 +17,15 @@ def header(data: Mapping[str, Any]) -> str:
             f"{data['num_samples']:,} pairs of a confidence and an outcome",
             *([counted(groups, "group")] * (groups > 1)),
         ]
+    if "images" in (data.get("sampled") or {}):
+        facts[0] = f"{data['num_samples']:,} pixels"
     if data["kind"] == "comparison" and data["subject"] == "labels":
         facts = [f"{data['num_samples']:,} samples", f"{data['num_classes']:,} labels each"]
     elif data["kind"] == "comparison":
         seeds, count = len(data["seeds"]), f"{len(data['methods'])} {data['subject']}"
         own = [] if data["name"].startswith(count) else [count]
         facts = [*own, *([counted(seeds, "seed")] if seeds else []), *facts]
-    elif data.get("source") and data["source"] != data["name"]:
+    elif data.get("source") and data["source"] != data["name"] and data["kind"] != "similarity":  # said in its lead
         facts.append(named(data["source"], 80))
     if data["kind"] == "monitor":
         facts = [f"{data['rows']:,} rows", counted(len(data["windows"]), "window")]

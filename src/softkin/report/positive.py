@@ -22,7 +22,7 @@ MOST_POINTS = 300  # of ROC and precision–recall: more than they have pixels
 FALSE_ALARMS = (0.5, 0.2, 0.1, 0.05)
 """The shares of false alarms whose certified thresholds the page offers"""
 STATED_BINS = 10  # for the headline: bins of ten points, as people round
-LEAST_IN_BIN = 30  # samples of a bin that the headline may quote
+LEAST_IN_BIN = 20  # samples of a bin that the headline may quote; the exact test decides whether they suffice
 LEAST_GAP = 0.02
 TAIL = 0.05
 

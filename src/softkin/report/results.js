@@ -68,11 +68,17 @@ function resultsTable() {
   return section("all", "All numbers", el("div", { class: "card flush" }, node), el("div", { class: "under" }, el("button", { type: "button", class: "take", "aria-label": "CSV: save the table", click: () => download(fileName("table", "csv"), csvOf(node), "text/csv") }, "CSV"), copyTable(node.querySelector("table"))));
 }
 
+// The ends of the scale on which all limits of a metric are drawn.
+function limitScale(metric) {
+  const rows = data.rows.filter((row) => row.limit.metric === metric), bounds = rows.flatMap(({ limit }) => (limit.kind === "within" ? [-limit.value, limit.value] : [limit.value]));
+  const numbers = rows.flatMap(({ cells }) => [cells.value.value, cells.value.low, cells.value.high]).filter(exists).map(Number).filter(Number.isFinite);
+  return [Math.min(0, ...numbers, ...bounds), Math.max(...numbers, ...bounds) * 1.12 || 1];
+}
+
 // A limit, the interval and the value on one scale.
 function limitMark(row) {
   const { value, low, high } = row.cells.value, { kind, value: bound, percent: inPercent } = row.limit;
-  const numbers = [value, low, high].filter(exists).map(Number).filter(Number.isFinite);
-  const ends = [Math.min(0, ...numbers, kind === "within" ? -bound : 0), Math.max(...numbers, bound) * 1.12 || 1];
+  const ends = limitScale(row.limit.metric);
   const X = (v) => 6 + (188 * (v - ends[0])) / (ends[1] - ends[0]);
   const text = (v) => (inPercent ? share(v) : fixed(v, 3));
   const bounds = kind === "within" ? [-bound, bound] : [bound];
@@ -95,7 +101,7 @@ function limitsSection() {
       row.name,
       el("span", { "data-value": value }, exists(value) ? text(value) : "undefined"),
       exists(low) ? `${text(low)} to ${text(high)}` : "–",
-      `${words[row.limit.kind]}${row.limit.kind === "within" ? "" : " "}${text(row.limit.value)}`,
+      `${words[row.limit.kind]}${row.limit.kind === "within" ? "" : " "}${row.limit.percent ? `${Number((100 * row.limit.value).toPrecision(12))}${THIN}%` : Number(row.limit.value.toPrecision(12))}`,
       limitMark(row),
     ];
   });

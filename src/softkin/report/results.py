@@ -219,7 +219,12 @@ def of_limits(result: Mapping[str, Any]) -> ResultsPage:
                 "cells": {"value": cell},
                 "mark": limit["mark"],
                 "note": limit["text"],
-                "limit": {"kind": limit["kind"], "value": limit["limit"], "percent": metric.percent},
+                "limit": {
+                    "kind": limit["kind"],
+                    "metric": metric.key,
+                    "value": limit["limit"],
+                    "percent": metric.percent,
+                },
             }
         )
     broken = sum(not limit["kept"] for limit in result["limits"])

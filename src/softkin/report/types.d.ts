@@ -666,6 +666,7 @@ interface ResultCell {
 /** A limit that a number must keep. */
 interface LimitShown {
   kind: "max" | "min" | "within";
+  metric: string;
   value: number;
   percent: boolean;
 }
