@@ -23,7 +23,7 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "`--logits`, `--probs`"),
     ("labels under a name that is not in the list below",
      "the labels are the column whose texts are names of other columns; if there are several, words in their names "
-     "(true, actual, final; predicted, guess) decide. If "
+     "(true, actual, final; predicted, guess) decide. Or it is the column of the words that the predictions hold. If "
      "there is a single score, the labels are the only column with two values, such as 0 and 1. Otherwise they are "
      "the only column of class numbers (or with as many different words as there are scores) that agrees with the "
      "highest score more often than guessing would, but not in every row", "`--label-column NAME`"),
@@ -68,8 +68,9 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "below; "
      "otherwise both options are named",
      "`--positive-class NAME`: the score is the probability (`--probs`) or the log-odds (`--logits`) of this class"),
-    ("JSON lines, an array of objects, an object of lists, as `pandas` (any `orient`) and pipelines write "
-     "them", "read", ""),
+    ("JSON lines, an array of objects (also below the only such key), an object of lists, as `pandas` (any `orient`), "
+     "pipelines and BigQuery write them", "read", ""),
+    ("numbers with blanks between them, as `numpy.savetxt` writes", "read", ""),
     ("an array of rows of numbers in a `.json` file", "as for `.npy`", "`--labels FILE`"),
     ("log-probabilities of a language model's likeliest answers (`top_logprobs`)", "read", "`--class-names FILE`"),
     ("a pickle (`.pkl`, `.joblib`)", "never read, because reading one runs the code in it", ""),

@@ -5,6 +5,7 @@ get it back as one claim (``Predictions.claims``).
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +34,8 @@ LOGARITHMS = ("logprob", "log_prob", "logprobability", "log_probability", "cumul
 HEAD = 1000  # rows that show what an array holds
 SCORES = ("prob", "probability", "p", "forecast", "risk", "propensity", "likelihood", *LOGARITHMS)
 """Names of confidences that count only beside outcomes"""
+
+_LATER = re.compile(r"top_?([2-9]|\d\d)_")  # the second answer and those after it, with their scores
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,14 @@ def found(
 
 def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[str, Sequence[Any]]]) -> Parts | None:
     """A label, an answer and one score that is the answer's: of more than two classes, or never below half."""
-    score = _score(columns)
     answer, label = _answer_and_label(columns)
-    if score is None or answer is None or label is None or any(roles.class_of(column) for column in columns):
+    score = _score(columns)
+    if score is None and answer is not None:  # Weka calls the answer "predicted" and its probability "prediction"
+        others = [column for column in columns if column != answer and roles.role_of(column) == "prediction"]
+        if len(others) == 1 and all(_number(cell) is not None for cell in head([answer])[answer]):
+            score, answer = answer, others[0]
+    of_classes = [column for column in columns if roles.class_of(column) and not _LATER.match(roles.plain(column))]
+    if score is None or answer is None or label is None or of_classes:
         return None
     cells = head([score, answer, label])
     numbers = [_number(cell) for cell in cells[score]]

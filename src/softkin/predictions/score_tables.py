@@ -224,6 +224,8 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
         return called, []
     classes = {spelling((roles.class_of(column) or ("", column))[1]) for column in columns}
     texts = [column for column in columns if table.columns[column] == "text"]
+    if called is None and (other := _like_predictions(table, texts) or _of_outcomes(table, texts)) is not None:
+        return other
     head = table.head(texts) if texts else {}
     found = []
     for column in texts:
@@ -236,6 +238,28 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
     if true is None:
         return called, []
     return true, [f"{table.name}: `{true}` is read as the labels, since it holds names of columns."]
+
+
+def _like_predictions(table: Table, texts: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The column of texts with the same words as the column of predictions, and the sentence about it."""
+    guessed = roles.find(texts, "prediction")
+    if guessed is None or any(spelling(column) in _forms(table, guessed) for column in table.columns):
+        return None
+    forms = _forms(table, guessed)
+    same = [column for column in texts if column != guessed and len(forms) > 1 and _forms(table, column) == forms]
+    if len(same) != 1 or roles.role_of(same[0]) is not None:
+        return None
+    why = f"`{same[0]}` is read as the labels, since it holds the words of `{guessed}` (--label-column overrules)."
+    return same[0], [f"{table.name}: {why}"]
+
+
+def _of_outcomes(table: Table, texts: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The column called an outcome, if it holds two words, and the sentence about it."""
+    found = roles.find(texts, "outcome")
+    if found is None or len(_forms(table, found)) != 2:
+        return None
+    why = f"`{found}` is read as the labels, since it holds two values (--label-column overrules)."
+    return found, [f"{table.name}: {why}"]
 
 
 def _the_true_one(table: Table, columns: Sequence[str]) -> str | None:
@@ -853,6 +877,8 @@ def _scores(numbers: Sequence[str], head: Mapping[str, Sequence[Any]], answers: 
     fractions = [column for column in left if column not in called and _are_fractions(head[column])]
     predicted = [column for column in fractions if _has_role(column, "prediction")]
     found = called or predicted or fractions
+    if not left and [roles.plain(column) for column in numbers if column not in answers] == ["margin"]:
+        return [column for column in numbers if column not in answers]  # of a binary model, if nothing else is there
     return found or ([column for column in left if not _is_whole(head[column])] if len(left) == 1 else [])
 
 
