@@ -395,6 +395,8 @@ TWO = [
                      "Scored Probabilities": P}, "the words of `Scored Labels`", ["<=50K", ">50K"]),
     binary("XGBoost's margin", {"margin": ODDS, "label": YES}, "read as log-odds"),
     binary("H2O", {"predict": [int(p > 0.5) for p in P], "p0": [round(1 - p, 4) for p in P], "p1": P, "actual": YES}, "left out: predict"),
+    binary("both scores beside the truth", {"mail": [f"m{j}" for j in range(N)], "ham_prob": [round(1 - p, 4) for p in P],
+                                            "spam_prob": P, "is_spam": YES}, "`is_spam` is read as the labels", ["ham", "spam"]),
     binary("features beside a score", {"Time": [60 * j for j in range(N)], "V1": LOGITS[:, 1].tolist(), "V2": LOGITS[:, 2].tolist(),
                                        "Amount": [12.5 * j for j in range(N)], "score": P, "Class": YES}, "left out: Time, V1, V2, Amount"),
     binary("a rate of default", {"loan_id": [*range(N)], "amount": [1000 * j for j in range(N)], "PD": P, "default_flag": YES},

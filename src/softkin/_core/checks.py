@@ -472,7 +472,7 @@ def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list
 
 
 def _spelled_alike(names: Sequence[str], wanted: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """Both lists in one spelling, if they are the same classes but for case, blanks, underscores and hyphens."""
+    """Both lists in one spelling, if they are the same classes except for case, blanks, underscores and hyphens."""
     forms, others = [spelling(name) for name in names], [spelling(name) for name in wanted]
     if set(forms) != set(others) or len(set(forms)) < len(forms) or len(forms) != len(others):
         return None

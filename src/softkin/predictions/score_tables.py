@@ -517,6 +517,10 @@ def _agreeing(table: Table, columns: Sequence[str], found: Columns, beside: Besi
 
     One that agrees in every row may hold predictions, so it is not taken.
     """
+    flag = _flag_of_second(table, columns, found)
+    if flag is not None:
+        why = f"`{flag}` is read as the labels, 1 for the second of the two classes (--label-column overrules)."
+        return flag, [f"{table.name}: {why}"]
     values = _matrix(table.head(found.scores), found.scores)
     if len(values) < LEAST or not bool(torch.isfinite(values).all()):
         return None, []
@@ -539,6 +543,17 @@ def _agreeing(table: Table, columns: Sequence[str], found: Columns, beside: Besi
         f"{table.name}: `{column}` is read as the labels, since it is the class with the highest score in {same} of "
         f"the first {len(winning)} rows (--label-column overrules)."
     ]
+
+
+def _flag_of_second(table: Table, columns: Sequence[str], found: Columns) -> str | None:
+    """The column of zeros and ones that is called after the second of two classes, such as ``is_spam``."""
+    if found.class_names is None or len(found.scores) != 2:
+        return None
+    second = roles.plain(found.class_names[1])
+    flags = [
+        c for c in columns if c not in found.scores and roles.plain(c) in (second, f"is_{second}", f"was_{second}")
+    ]
+    return flags[0] if len(flags) == 1 and _forms(table, flags[0]) == {"0", "1"} else None
 
 
 def _as_numbers(cells: Sequence[Any], names: Sequence[str] | None, num_classes: int) -> list[int]:
