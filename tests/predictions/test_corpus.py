@@ -393,6 +393,8 @@ TWO = [
     binary("a score before the labels", {"y_prob": P, "y_true": YES}, "the score of class 1"),
     binary("Azure", {"age": AGE, "Income": called("<=50K", ">50K"), "Scored Labels": [">50K" if p > 0.5 else "<=50K" for p in P],
                      "Scored Probabilities": P}, "the words of `Scored Labels`", ["<=50K", ">50K"]),
+    binary("errors beside labels and a score", {"y_true": YES, "y_prob": P, "error": [int((p > 0.5) != y) for p, y in zip(P, YES, strict=True)]},
+           "the score of class 1"),
     binary("XGBoost's margin", {"margin": ODDS, "label": YES}, "read as log-odds"),
     binary("H2O", {"predict": [int(p > 0.5) for p in P], "p0": [round(1 - p, 4) for p in P], "p1": P, "actual": YES}, "left out: predict"),
     binary("both scores beside the truth", {"mail": [f"m{j}" for j in range(N)], "ham_prob": [round(1 - p, 4) for p in P],
@@ -455,6 +457,9 @@ TWO = [
 ]  # fmt: skip
 
 REFUSED = [
+    ("a price", "a.csv", text({"price": [100 * p for p in P], "sold": YES}), {}, "is `price` a score\\? .* --positive-class"),
+    *((f"logarithms to the base {base}", "a.csv", text(scores(np.log(PROBS) / np.log(base)) | LABEL), {},
+       f"logarithms of probabilities to the base {base}, .* multiply them by {np.log(base):.6f}") for base in (2, 10)),
     ("an outcome in two words", "a.csv", text({"patient": [f"P{j}" for j in range(N)], "risk_pct": [100 * p for p in P],
      "outcome": called("alive", "dead")}), {}, "--positive-class alive or --positive-class dead"),
     ("three people's labels", "a.csv", text(scores() | {f"ann_{k}": CALLED[k:] + CALLED[:k] for k in (1, 2, 3)}), {},
@@ -647,6 +652,9 @@ PAIRS = {
     "PyCaret": {"age": AGE, "target": CALLED, "prediction_label": GUESSED, "prediction_score": SURE},
     "the first two answers": {"image": [*range(N)], "top1": GUESSED, "top1_prob": SURE, "top2": CALLED[::-1],
                               "top2_prob": [f"{p:.4f}" for p in np.sort(PROBS)[:, 1]], "label": CALLED},
+    "mistakes in place of hits": {"id": [*range(N)], "confidence": SURE,
+                                  "is_wrong": [int(a != b) for a, b in zip(GUESSED, CALLED, strict=True)]},
+    "errors beside a score": {"max_prob": SURE, "error": [str(a != b) for a, b in zip(GUESSED, CALLED, strict=True)]},
     "a pipeline": {"text": [f"t{j}" for j in range(N)], "label": GUESSED, "score": SURE, "gold": CALLED},
 }  # fmt: skip
 
@@ -658,3 +666,13 @@ def test_an_answer_its_score_and_the_truth_are_pairs(tmp_path, what):
     assert found.labels.tolist() == [int(a == b) for a, b in zip(GUESSED, CALLED, strict=True)]
     np.testing.assert_allclose(found.probabilities[:, 1].numpy(), PROBS.max(axis=1), atol=1e-4)
     assert "is read as the confidence of pairs" in said
+
+
+def test_an_outcome_that_is_named_may_say_what_was_wrong(tmp_path):
+    wrong = [int(a != b) for a, b in zip(GUESSED, CALLED, strict=True)]
+    case = csv(
+        "mistakes", {"sure": SURE, "misclassified": wrong}, options={"score": "sure", "outcome": "misclassified"}
+    )
+    found, said = loaded(tmp_path, case)
+    assert found.labels.tolist() == [1 - k for k in wrong]
+    assert "`misclassified` is read as whether the answer was wrong" in said

@@ -51,7 +51,7 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "time": ("time", "date", "datetime", "timestamp", "day", "month", "year"),
     "measure": (
         "loss", "nll", "cross_entropy", "entropy", "margin", "uncertainty", "variance", "energy", "perplexity", "lat",
-        "latitude", "lon", "lng", "long", "longitude", "age",
+        "latitude", "lon", "lng", "long", "longitude", "age", "p_value", "pvalue",
     ),
     "part": ("split", "fold", "part", "subset", "partition"),
     "parent": ("parent",),
@@ -64,6 +64,11 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "votes": ("votes", "counts", "soft_labels", "vote_counts", "annotations", "label_distribution"),
     "answers": ("top_logprobs", "logprobs", "log_probs", "log_probabilities"),
 }  # fmt: skip
+MISTAKES = (
+    "wrong", "is_wrong", "was_wrong", "error", "is_error", "incorrect", "is_incorrect", "misclassified",
+    "is_misclassified", "mistake", "is_mistake",
+)  # fmt: skip
+"""What a column is called that says whether an answer was wrong"""
 KINDS: dict[ScoreKind, tuple[str, ...]] = {
     "logits": ("logits", "logit"),
     "probs": ("probs", "prob", "probabilities", "probability", "proba"),

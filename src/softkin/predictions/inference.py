@@ -4,6 +4,7 @@ Each function returns what it concluded and a sentence with the reason and the o
 readings are possible, it refuses and names the option for each.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 
@@ -132,6 +133,12 @@ def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]
     sums = v.sum(dim=1)
     if low < 0 and high <= 1e-6 and float(torch.logsumexp(v, dim=1).abs().max()) <= TOLERANCE:
         return "logits", False, f"{name}: {what} are read as log-probabilities, since their exponentials sum to 1."
+    for base in (10, 2) if low < 0 and high <= 1e-6 else ():
+        if float(torch.logsumexp(v * math.log(base), dim=1).abs().max()) <= TOLERANCE:
+            raise SoftkinError(
+                f"{name}: {what} are logarithms of probabilities to the base {base}, since {base} to their power sums "
+                f"to 1; multiply them by {math.log(base):.6f}, or save the probabilities; --logits reads them as they are."
+            )
     if low < -TOLERANCE:
         return "logits", False, f"{name}: {what} are read as logits, since some are negative."
     is_counts = low >= 0 and bool((v == v.round()).all())

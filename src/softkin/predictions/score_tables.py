@@ -822,6 +822,11 @@ def _one_score(
     column = scores[0]
     if roles.plain(column) == "confidence" and reading.positive_class is None:
         raise _not_one(table, columns, scores, answers, reading)
+    if not _may_be_scores(table, column, head[column], reading):
+        raise SoftkinError(
+            f"{name}: is `{column}` a score? Neither its name nor its numbers say so; if it is, type --positive-class, "
+            "the class that it is the score of, with --logits or --probs."
+        )
     word, known = roles.class_of(column) or ("", column)
     said = roles.kind_in_words(column) or roles.kind_of_word(word)
     if reading.kind is not None and said not in (None, reading.kind):
@@ -835,6 +840,28 @@ def _one_score(
     if labels is not None and plain(known) not in _forms(table, labels):
         positive = _answered(table, columns, head[column], labels) or positive
     return Columns([column], [known], kind, positive, labels, [*why, *_left_out(table, columns, [column], taken)])
+
+
+def _may_be_scores(table: Table, column: str, cells: Sequence[Any], reading: Reading) -> bool:
+    """Whether a column may be taken for a score unasked: from 0 to 1, as log-odds are, or with a name that says so.
+
+    Prices and lengths are none of these, though they may be from 0 to 100 as percent are.
+    """
+    stated = (reading.positive_class, reading.kind, roles.kind_in_words(Path(table.name).stem))
+    if any(option is not None for option in stated) or _are_fractions(cells) or not table.has_header:
+        return True
+    if any(cell is not None and float(cell) < 0 for cell in cells):
+        return True
+    words = set(roles.plain(column).split("_"))
+    called = _has_role(column, "score", "prediction", "confidence") or roles.class_of(column) is not None
+    return called or roles.kind_in_words(column) is not None or bool(words & SCORE_WORDS)
+
+
+SCORE_WORDS = frozenset((
+    "chance", "forecast", "likelihood", "margin", "odds", "probability", "prob", "propensity", "rating", "risk",
+    "score", "scores", "pred", "predicted", "prediction", "output", "logodds", "lp", "z",
+))  # fmt: skip
+"""Words in the name of a column that may be the single score of a binary model"""
 
 
 def _of_two_words(table: Table, columns: Sequence[str], besides: str) -> list[str]:
