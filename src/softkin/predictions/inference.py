@@ -137,7 +137,7 @@ def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]
         if float(torch.logsumexp(v * math.log(base), dim=1).abs().max()) <= TOLERANCE:
             raise SoftkinError(
                 f"{name}: {what} are logarithms of probabilities to the base {base}, since {base} to their power sums "
-                f"to 1; multiply them by {math.log(base):.6f}, or save the probabilities; --logits reads them as they are."
+                f"to 1; multiply them by {math.log(base):.6f}, or save probabilities; --logits reads them as they are."
             )
     if low < -TOLERANCE:
         return "logits", False, f"{name}: {what} are read as logits, since some are negative."
