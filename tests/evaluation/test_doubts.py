@@ -170,3 +170,11 @@ def test_coarse_scores_of_disjoint_samples_are_no_leak():
         assert common > 0.2
         assert doubts.between(*halves) is None
         assert f"{n} of the {n} samples" in doubts.between(halves[0], halves[0])
+
+
+def test_scores_that_are_decisions_are_doubted():
+    labels = torch.arange(60) % 2
+    answers = torch.where(torch.arange(60) % 5 == 0, 1 - labels, labels)
+    assert doubts.doubts(labels, answers, torch.ones(60), 2, None) == [doubts.DECISIONS]
+    assert doubts.doubts(labels, labels, torch.ones(60), 2, None) == []
+    assert doubts.doubts(labels, answers, torch.full((60,), 0.99), 2, None) == []

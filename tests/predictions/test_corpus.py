@@ -343,6 +343,28 @@ THREE = [
     Case("Excel", "a.xlsx", xlsx(numbers() | LABEL)),
     Case("Excel with texts in place", "a.xlsx", xlsx(LABEL | numbers(), shared=False)),
     Case("Excel with an index and an age", "a.xlsx", xlsx({"id": [*range(N)], "age": AGE} | numbers() | LABEL), says="left out: age"),
+    # As tools write them
+    Case("CatBoost", "a.tsv", text({"SampleId": [*range(N)]} | scores(name="Probability:Class={}") | {"Label": CALLED}, "\t")),
+    Case("R with the names of rows", "a.csv", text({"": [*range(1, N + 1)]} | scores() | {"Species": CALLED}, quote=True),
+         says="`Species` is read as the labels"),
+    Case("BigQuery", "a.jsonl", "".join(json.dumps({"predicted_label": GUESSED[j], "predicted_label_probs": [
+         {"label": NAMES[k], "prob": float(PROBS[j, k])} for k in np.argsort(-PROBS[j])], "label": CALLED[j]}) + "\n"
+         for j in range(N))),
+    Case("spaCy", "a.jsonl", "".join(json.dumps({"text": f"t{j}", "cats": dict(zip(NAMES, PROBS[j].tolist(), strict=True)),
+         "gold": CALLED[j]}) + "\n" for j in range(N))),
+    Case("objects below a key", "a.json", json.dumps({"model": "m", "predictions": [
+         {"id": j, "scores": PROBS[j].tolist(), "label": TRUTH[j]} for j in range(N)]}), names=[]),
+    Case("objects below a key beside the names", "a.json", json.dumps({"model": "m", "classes": NAMES, "rows": [
+         {"scores": PROBS[j].tolist(), "label": TRUTH[j]} for j in range(N)]})),
+    Case("numpy.savetxt", "a.txt", "".join(" ".join(f"{x:.18e}" for x in [*PROBS[j], TRUTH[j]]) + "\n" for j in range(N)),
+         says="it alone holds whole numbers", names=[]),
+    Case("SageMaker", "a.csv", text({"label": TRUTH, "probabilities": [f'"{row.round(6).tolist()}"' for row in PROBS]}), names=[]),
+    csv("remarks above", {"img": [f"{j}.png" for j in range(N)]} | scores() | {"gt": CALLED}, "left out: img"),
+    csv("caret's columns beside the scores", {"pred": GUESSED, "obs": CALLED} | scores() | {
+        "rowIndex": [*range(1, N + 1)], "Resample": [f"Fold{j % 5}" for j in range(N)]}, "`obs` is read as the labels"),
+    csv("classes of a word and a number, labels called alike", {"file": [f"{j}.png" for j in range(N)]}
+        | scores(name="class_{}", names=[0, 1, 2]) | {"true_class": [f"class_{k}" for k in TRUTH]},
+        names=["class_0", "class_1", "class_2"]),
     # Several files
     Case("a folder of shards", "parts", {"parts/1.csv": text({k: v[:9] for k, v in PLAIN.items()}), "parts/2.csv": text({k: v[9:] for k, v in PLAIN.items()})}),
     Case("shards with columns in another order", "parts", {"parts/1.csv": text({k: v[:9] for k, v in PLAIN.items()}),
@@ -369,6 +391,18 @@ TWO = [
         ("churn", "churn_probability"), ("diagnosis", "risk"), ("y_true", "y_pred_proba"), ("label", "prob_1"),
         ("y", "yhat"))),
     binary("a score before the labels", {"y_prob": P, "y_true": YES}, "the score of class 1"),
+    binary("Azure", {"age": AGE, "Income": called("<=50K", ">50K"), "Scored Labels": [">50K" if p > 0.5 else "<=50K" for p in P],
+                     "Scored Probabilities": P}, "the words of `Scored Labels`", ["<=50K", ">50K"]),
+    binary("errors beside labels and a score", {"y_true": YES, "y_prob": P, "error": [int((p > 0.5) != y) for p, y in zip(P, YES, strict=True)]},
+           "the score of class 1"),
+    binary("XGBoost's margin", {"margin": ODDS, "label": YES}, "read as log-odds"),
+    binary("H2O", {"predict": [int(p > 0.5) for p in P], "p0": [round(1 - p, 4) for p in P], "p1": P, "actual": YES}, "left out: predict"),
+    binary("both scores beside the truth", {"mail": [f"m{j}" for j in range(N)], "ham_prob": [round(1 - p, 4) for p in P],
+                                            "spam_prob": P, "is_spam": YES}, "`is_spam` is read as the labels", ["ham", "spam"]),
+    binary("features beside a score", {"Time": [60 * j for j in range(N)], "V1": LOGITS[:, 1].tolist(), "V2": LOGITS[:, 2].tolist(),
+                                       "Amount": [12.5 * j for j in range(N)], "score": P, "Class": YES}, "left out: Time, V1, V2, Amount"),
+    binary("a rate of default", {"loan_id": [*range(N)], "amount": [1000 * j for j in range(N)], "PD": P, "default_flag": YES},
+           "`default_flag` is read as the labels"),
     binary("an id too", {"id": [*range(N)], "target": YES, "pred": P}, "the score of class 1"),
     binary("answers of a threshold too", {"y_true": YES, "y_pred": [int(p > 0.5) for p in P], "y_prob": P}, "`y_prob` is read"),
     binary("an age too", {"age": AGE, "y_true": YES, "y_prob": P}, "`y_prob` is read"),
@@ -423,6 +457,18 @@ TWO = [
 ]  # fmt: skip
 
 REFUSED = [
+    ("a price", "a.csv", text({"price": [100 * p for p in P], "sold": YES}), {}, "is `price` a score\\? .* --positive-class"),
+    *((f"logarithms to the base {base}", "a.csv", text(scores(np.log(PROBS) / np.log(base)) | LABEL), {},
+       f"logarithms of probabilities to the base {base}, .* multiply them by {np.log(base):.6f}") for base in (2, 10)),
+    ("an outcome in two words", "a.csv", text({"patient": [f"P{j}" for j in range(N)], "risk_pct": [100 * p for p in P],
+     "outcome": called("alive", "dead")}), {}, "--positive-class alive or --positive-class dead"),
+    ("three people's labels", "a.csv", text(scores() | {f"ann_{k}": CALLED[k:] + CALLED[:k] for k in (1, 2, 3)}), {},
+     '--label-column "ann_1" or --label-column "ann_2"'),
+    ("two models", "a.csv", text({"label": YES, "a_prob": P, "b_prob": P[::-1]}), {}, "--class-columns a_prob or --class-columns b_prob"),
+    ("distances", "a.csv", text(scores(-np.log(PROBS), name="dist_{}") | LABEL), {}, "the label must be a number or one of the classes"),
+    ("a label that is no class", "a.csv", text(scores() | {"label": ["unknown", *CALLED[1:]]}), {}, "line 2: the label must be"),
+    ("predictions without scores", "a.csv", text({"id": [*range(N)], "y_true": TRUTH, "y_pred": TRUTH[::-1]}), {},
+     "must have a column for each class"),
     ("two readings: ham or spam", "a.csv", text({"label": called("ham", "spam"), "score": P}), {},
      r"--positive-class ham or --positive-class spam"),
     ("a class that no label is", "a.csv", text({"label": called("ham", "spam"), "score": P}), {"positive_class": "nonsense"},
@@ -596,3 +642,37 @@ def test_the_documentation_has_what_the_code_infers():
     }
     for *_, option in inference.INFERRED:
         assert set(re.findall(r"--[a-z-]+", option)) <= known
+
+
+SURE = [f"{p:.4f}" for p in PROBS.max(axis=1)]
+PAIRS = {
+    "Weka": {"inst#": [*range(1, N + 1)], "actual": [f"{k}:{NAMES[k]}" for k in TRUTH],
+             "predicted": [f"{NAMES.index(name)}:{name}" for name in GUESSED],
+             "error": ["" if a == b else "+" for a, b in zip(GUESSED, CALLED, strict=True)], "prediction": SURE},
+    "PyCaret": {"age": AGE, "target": CALLED, "prediction_label": GUESSED, "prediction_score": SURE},
+    "the first two answers": {"image": [*range(N)], "top1": GUESSED, "top1_prob": SURE, "top2": CALLED[::-1],
+                              "top2_prob": [f"{p:.4f}" for p in np.sort(PROBS)[:, 1]], "label": CALLED},
+    "mistakes in place of hits": {"id": [*range(N)], "confidence": SURE,
+                                  "is_wrong": [int(a != b) for a, b in zip(GUESSED, CALLED, strict=True)]},
+    "errors beside a score": {"max_prob": SURE, "error": [str(a != b) for a, b in zip(GUESSED, CALLED, strict=True)]},
+    "a pipeline": {"text": [f"t{j}" for j in range(N)], "label": GUESSED, "score": SURE, "gold": CALLED},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", PAIRS)
+def test_an_answer_its_score_and_the_truth_are_pairs(tmp_path, what):
+    found, said = loaded(tmp_path, csv(what, PAIRS[what]))
+    assert found.are_pairs
+    assert found.labels.tolist() == [int(a == b) for a, b in zip(GUESSED, CALLED, strict=True)]
+    np.testing.assert_allclose(found.probabilities[:, 1].numpy(), PROBS.max(axis=1), atol=1e-4)
+    assert "is read as the confidence of pairs" in said
+
+
+def test_an_outcome_that_is_named_may_say_what_was_wrong(tmp_path):
+    wrong = [int(a != b) for a, b in zip(GUESSED, CALLED, strict=True)]
+    case = csv(
+        "mistakes", {"sure": SURE, "misclassified": wrong}, options={"score": "sure", "outcome": "misclassified"}
+    )
+    found, said = loaded(tmp_path, case)
+    assert found.labels.tolist() == [1 - k for k in wrong]
+    assert "`misclassified` is read as whether the answer was wrong" in said

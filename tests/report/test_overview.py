@@ -1,5 +1,7 @@
 """The first screen of several models: accuracy, NLL and verdicts together, before and after a temperature."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -168,3 +170,16 @@ def test_a_finite_nll_is_not_called_significantly_ahead_of_an_infinite_one():
     text = str(report.build_models(models, resamples=100))
     assert "that of b is infinite, as a true class got the probability 0" in text
     assert "significantly ahead" not in text
+
+
+def test_a_calibrated_model_is_recommended_without_a_second_calibrator():
+    """Even if a temperature would help on these samples: it says what calibrated it, and to fit that again."""
+    sure = toy_predictions(n=1500, k=10, sharp=3.0, name="good")
+    coin = Predictions(torch.zeros(1500, 10), sure.labels, name="a coin")
+    plain = report.build_models([coin, sure], resamples=100)["overview"]
+    assert "fit a temperature" in plain["choices"][0]["title"]
+    seen = report.build_models([coin, replace(sure, calibrated_by="beta calibrator")], resamples=100)["overview"]
+    assert seen["choices"][0]["title"] == "Use good"
+    assert seen["choices"][0]["code"] is None
+    assert "Calibrated already, by the beta calibrator: fit it again on uncalibrated scores" in seen["detail"]
+    assert "A temperature brings" not in seen["detail"]

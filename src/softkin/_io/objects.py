@@ -15,6 +15,8 @@ from softkin import SoftkinError
 from softkin._io import files, roles
 from softkin._io.tables import HEAD, LINE, ColumnKind, Table, cell_text, counted, is_empty
 
+ANSWERS = tuple({"label", score} for score in ("score", "prob", "probability", "confidence"))
+"""The keys of one class and its score, as pipelines of transformers and BigQuery answer"""
 COLUMNS = 1000  # more are not looked for beyond the first object
 CHUNK = 2**26  # bytes of objects that are held at a time
 Positioned = tuple[str, dict[str, Any], int]
@@ -103,6 +105,10 @@ def open_json(file: IO[bytes], name: str) -> Table:
     """An array of objects, an array of rows of numbers, or one object whose keys hold lists of the same length."""
     content = _as_lists(files.parse_json(file.read(), name, "JSON"))
     class_names: dict[str, list[str]] = {}
+    if isinstance(content, dict) and (key := _rows_below(content)) is not None:
+        named = next((content[other] for other in roles.CLASS_NAMES if other in content), None)
+        class_names = {"": named} if isinstance(named, list) and _are_texts(named) else {}
+        content = content[key]
     if isinstance(content, dict) and content and all(isinstance(column, list) for column in content.values()):
         class_names = _class_names(content)
         content = _transposed(content, name)
@@ -120,6 +126,16 @@ def open_json(file: IO[bytes], name: str) -> Table:
             yield f"{name}, {counted(place)}", _by_name(row), 0
 
     return _of_objects(objects, name, "entry", class_names, len(content))
+
+
+def _rows_below(content: dict[str, Any]) -> str | None:
+    """The only key that holds an array of objects, beside others that describe the file."""
+    found = [
+        key
+        for key, value in content.items()
+        if isinstance(value, list) and value and all(isinstance(row, dict) for row in value)
+    ]
+    return found[0] if len(found) == 1 and len(content) > 1 else None
 
 
 def _as_lists(content: Any) -> Any:
@@ -196,13 +212,13 @@ def _numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 def _by_name(row: dict[str, Any]) -> dict[str, Any]:
     """The object with each list of labels and scores, as pipelines answer, as scores by label."""
-    answers = {
-        key: {answer["label"]: answer["score"] for answer in sorted(cell, key=lambda answer: str(answer["label"]))}
-        for key, cell in row.items()
-        if isinstance(cell, list)
-        and cell
-        and all(isinstance(answer, dict) and answer.keys() == {"label", "score"} for answer in cell)
-    }
+    answers = {}
+    for key, cell in row.items():
+        if isinstance(cell, list) and cell and isinstance(cell[0], dict) and cell[0].keys() in ANSWERS:
+            score = next(part for part in cell[0] if part != "label")
+            if all(isinstance(answer, dict) and answer.keys() == {"label", score} for answer in cell):
+                ordered = sorted(cell, key=lambda answer: str(answer["label"]))
+                answers[key] = {answer["label"]: answer[score] for answer in ordered}
     return {**row, **answers} if answers else row
 
 

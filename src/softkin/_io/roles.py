@@ -33,7 +33,8 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "image": ("image", "img", "images", "picture", "photo"),
     "prediction": (
         "prediction", "predictions", "pred", "preds", "predicted", "predicted_label", "pred_label", "predicted_class",
-        "pred_class", "y_pred", "y_hat", "yhat", "argmax", "guess", "guessed", "top1", "winner",
+        "pred_class", "y_pred", "y_hat", "yhat", "argmax", "guess", "guessed", "top1", "winner", "prediction_label",
+        "prediction_class", "scored_labels", "scored_label", "top_1", "top1_label", "top1_class",
     ),
     "outcome": (
         "correct", "is_correct", "outcome", "right", "hit", "was_correct", "is_right", "grade", "tp", "is_tp",
@@ -43,13 +44,14 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
         "score", "scores", "y_score", "y_scores", "y_prob", "y_proba", "y_probs", "y_pred_proba", "y_pred_prob",
         "pred_prob", "pred_proba", "predicted_probability", "p", "confidence", "max_prob", "max_probability",
         "top1_prob", "top1_score", "pred_score", "predicted_score", "prediction_score", "predicted_prob",
+        "scored_probabilities", "scored_probability", "decision_function", "raw_score", "log_odds", "logodds",
     ),
     "weight": ("weight", "weights", "sample_weight", "sample_weights"),
     "group": ("group", "groups", "site", "sex", "gender", "device", "model", "annotator"),
     "time": ("time", "date", "datetime", "timestamp", "day", "month", "year"),
     "measure": (
         "loss", "nll", "cross_entropy", "entropy", "margin", "uncertainty", "variance", "energy", "perplexity", "lat",
-        "latitude", "lon", "lng", "long", "longitude", "age",
+        "latitude", "lon", "lng", "long", "longitude", "age", "p_value", "pvalue",
     ),
     "part": ("split", "fold", "part", "subset", "partition"),
     "parent": ("parent",),
@@ -62,6 +64,11 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "votes": ("votes", "counts", "soft_labels", "vote_counts", "annotations", "label_distribution"),
     "answers": ("top_logprobs", "logprobs", "log_probs", "log_probabilities"),
 }  # fmt: skip
+MISTAKES = (
+    "wrong", "is_wrong", "was_wrong", "error", "is_error", "incorrect", "is_incorrect", "misclassified",
+    "is_misclassified", "mistake", "is_mistake",
+)  # fmt: skip
+"""What a column is called that says whether an answer was wrong"""
 KINDS: dict[ScoreKind, tuple[str, ...]] = {
     "logits": ("logits", "logit"),
     "probs": ("probs", "prob", "probabilities", "probability", "proba"),
@@ -90,6 +97,7 @@ CALIBRATED, CALIBRATED_PAIR = "calibrated_", "calibrated_confidence"
 _STRONG = "|".join(word for words in KINDS.values() for word in words)
 _ANY = f"(?:y_(?:pred_)?)?(?:{_STRONG}|{'|'.join(WEAK_WORDS)})"
 _PREFIXED = re.compile(rf"({_ANY})(?:[ _.:/\[(-]+(.+?)[\])]?|(\d+))", re.IGNORECASE | re.DOTALL)
+_NAMED = re.compile(r"(?:class|label|category)=(?=.)", re.IGNORECASE)
 _SUFFIXED = re.compile(rf"(.+?)[ _.:/\[(-]+({_ANY})[\])]?", re.IGNORECASE | re.DOTALL)
 
 
@@ -188,12 +196,14 @@ def class_of(column: str) -> tuple[str, str] | None:
         (' prob', 'cat')
         >>> class_of("P(cat)"), class_of("prob_jay (blue)")
         (('p', 'cat'), ('prob', 'jay (blue)'))
+        >>> class_of("Probability:Class=cat")
+        ('probability', 'cat')
     """
     if role_of(column) is not None:
         return None
     before, after = _PREFIXED.fullmatch(column), _SUFFIXED.fullmatch(column)
     if before is not None and not (after is not None and before[1].lower() == "class"):  # class_0_score is of class_0
-        return before[1].lower(), _closed(before[2] or before[3], column)
+        return before[1].lower(), _NAMED.sub("", _closed(before[2] or before[3], column))
     return None if after is None else (f" {after[2].lower()}", after[1])
 
 

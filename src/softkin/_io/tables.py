@@ -38,6 +38,7 @@ LINE = 2**26  # maximum bytes per line of text: the maximum number of classes at
 SPOOLED = 2**26  # bytes of standard input and unpacked files that are kept in memory; more go to disk
 EMPTY = ("", "#N/A", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "None")  # cells that hold nothing
 DELIMITERS = (",", "\t", ";", "|")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # bytes that no text holds
 
 
@@ -220,7 +221,7 @@ def recognised(start: bytes) -> str | None:
             return "json"
         if "\t" in line:
             return "tsv"
-        if any(mark in line for mark in DELIMITERS):
+        if any(mark in line for mark in DELIMITERS) or are_blank_separated(line):
             return "csv"
     return None
 
@@ -324,7 +325,20 @@ def delimiter_of(line: str, usual: str = ",") -> str:
     """What separates the cells of a line: the mark that occurs most outside quotes, or the usual one."""
     outside = "".join(line.split('"')[::2])
     counts = {mark: outside.count(mark) for mark in (usual, *DELIMITERS)}
-    return max(counts, key=counts.__getitem__) if any(counts.values()) else usual
+    if not any(counts.values()):
+        return " " if are_blank_separated(line) else usual
+    return max(counts, key=counts.__getitem__)
+
+
+def are_blank_separated(line: str) -> bool:
+    """Whether a line is numbers with single blanks between them, as ``numpy.savetxt`` writes them.
+
+    Example:
+        >>> are_blank_separated("0.25 7.5e-01 1"), are_blank_separated("hot dog"), are_blank_separated("0.25")
+        (True, False, False)
+    """
+    cells = line.strip().split(" ")
+    return len(cells) > 1 and all(_NUMBER.fullmatch(cell) for cell in cells)
 
 
 def read_text(path: str | Path, what: str) -> str:

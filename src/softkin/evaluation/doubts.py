@@ -29,6 +29,7 @@ FEW = 20  # rows: fewer show nothing
 RARE = 1e-4  # the chance of so few right answers, below which chance is no explanation
 MANY = 1000  # classes: with more, no other order of the classes is searched for
 LISTED = 3  # classes that a sentence names
+DECISIONS = "Every score is 0 or 1: these are decisions, and say nothing about how sure the model was."
 CALLED_LOGITS = (
     "The numbers that were read as logits are from 0 to 1, and rows sum to 1: they are probabilities, and the true "
     "confidences differ from those below (--probs)."
@@ -86,7 +87,8 @@ def doubts(
     if int((true > 0).sum()) == 1:
         return [f"Every label is {names[int(true.argmax())]}: is this the column of labels (--label-column)?"]
     found = _by_chance(labels.long(), answers.long(), float(winning.double().mean()), true, won, names)
-    return [*([found] if found else []), *_unmatched(true, won, n, names)]
+    only = [] if found or not bool((winning == 1).all()) or bool((labels == answers).all()) else [DECISIONS]
+    return [*([found] if found else only), *_unmatched(true, won, n, names)]
 
 
 def _share(count: Tensor | int, n: int) -> str:

@@ -208,6 +208,9 @@ class PredictionFile:
         return assemble(self, list(self.blocks(progress=progress)))
 
 
+_WHOLE = re.compile(r"\d{1,15}(\.\d*)?(e[+-]\d{2})?", re.IGNORECASE)  # as numpy.savetxt writes them too
+
+
 class LabelNumbers:
     """Labels as class numbers, from numbers or class names of any spelling.
 
@@ -254,8 +257,8 @@ class LabelNumbers:
     def number(self, text: str, row: int) -> int:
         """The class of a text at a row."""
         k = self.place.get(text)
-        if k is None and re.fullmatch(r"\d+(\.0*)?", text.strip()):
-            number = int(text.strip().partition(".")[0])
+        if k is None and _WHOLE.fullmatch(text.strip()) and float(text).is_integer():
+            number = int(float(text))
             k = self.whole.get(number) if self.whole else number
         if k is None and text.strip():
             k = self.alike.get(spelling(text))

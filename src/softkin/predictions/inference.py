@@ -4,6 +4,7 @@ Each function returns what it concluded and a sentence with the reason and the o
 readings are possible, it refuses and names the option for each.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 
@@ -23,7 +24,7 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "`--logits`, `--probs`"),
     ("labels under a name that is not in the list below",
      "the labels are the column whose texts are names of other columns; if there are several, words in their names "
-     "(true, actual, final; predicted, guess) decide. If "
+     "(true, actual, final; predicted, guess) decide. Or it is the column of the words that the predictions hold. If "
      "there is a single score, the labels are the only column with two values, such as 0 and 1. Otherwise they are "
      "the only column of class numbers (or with as many different words as there are scores) that agrees with the "
      "highest score more often than guessing would, but not in every row", "`--label-column NAME`"),
@@ -68,8 +69,9 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "below; "
      "otherwise both options are named",
      "`--positive-class NAME`: the score is the probability (`--probs`) or the log-odds (`--logits`) of this class"),
-    ("JSON lines, an array of objects, an object of lists, as `pandas` (any `orient`) and pipelines write "
-     "them", "read", ""),
+    ("JSON lines, an array of objects (also below the only such key), an object of lists, as `pandas` (any `orient`), "
+     "pipelines and BigQuery write them", "read", ""),
+    ("numbers with blanks between them, as `numpy.savetxt` writes", "read", ""),
     ("an array of rows of numbers in a `.json` file", "as for `.npy`", "`--labels FILE`"),
     ("log-probabilities of a language model's likeliest answers (`top_logprobs`)", "read", "`--class-names FILE`"),
     ("a pickle (`.pkl`, `.joblib`)", "never read, because reading one runs the code in it", ""),
@@ -131,6 +133,12 @@ def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]
     sums = v.sum(dim=1)
     if low < 0 and high <= 1e-6 and float(torch.logsumexp(v, dim=1).abs().max()) <= TOLERANCE:
         return "logits", False, f"{name}: {what} are read as log-probabilities, since their exponentials sum to 1."
+    for base in (10, 2) if low < 0 and high <= 1e-6 else ():
+        if float(torch.logsumexp(v * math.log(base), dim=1).abs().max()) <= TOLERANCE:
+            raise SoftkinError(
+                f"{name}: {what} are logarithms of probabilities to the base {base}, since {base} to their power sums "
+                f"to 1; multiply them by {math.log(base):.6f}, or save probabilities; --logits reads them as they are."
+            )
     if low < -TOLERANCE:
         return "logits", False, f"{name}: {what} are read as logits, since some are negative."
     is_counts = low >= 0 and bool((v == v.round()).all())

@@ -5,6 +5,7 @@ get it back as one claim (``Predictions.claims``).
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +35,8 @@ HEAD = 1000  # rows that show what an array holds
 SCORES = ("prob", "probability", "p", "forecast", "risk", "propensity", "likelihood", *LOGARITHMS)
 """Names of confidences that count only beside outcomes"""
 
+_LATER = re.compile(r"top_?([2-9]|\d\d)_")  # the second answer and those after it, with their scores
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -45,6 +48,8 @@ class Parts:
     """The answers, where ``outcome`` holds the true ones, so that equal ones are right"""
     why: str | None = None
     """The sentence about what was assumed"""
+    turned: bool = False
+    """Whether ``outcome`` says that the answer was wrong"""
 
 
 def found(
@@ -63,6 +68,10 @@ def found(
     if reading.positive_class is not None or reading.class_columns is not None or reading.label_column is not None:
         return None
     outcome = roles.find(columns, "outcome")
+    mistakes = [column for column in columns if roles.plain(column) in roles.MISTAKES]
+    is_alone = roles.find(columns, "label") is None or roles.find(columns, "confidence") is not None
+    if outcome is None and is_alone and len(mistakes) == 1 and _are_outcomes(head(mistakes)[mistakes[0]]):
+        outcome = mistakes[0]
     score = roles.find(columns, "confidence") or (_score(columns) if outcome is not None else None)
     of_classes = [column for column in columns if roles.class_of(column)]
     if score is None and outcome is not None and len(of_classes) == 1 and roles.find(columns, "label") is None:
@@ -73,9 +82,9 @@ def found(
         return None
     overrules = "(--positive-class 1 reads it as the score of class 1 instead)"
     if outcome is not None and _are_outcomes(head([outcome])[outcome]):
-        return Parts(
-            score, outcome, why=f"`{score}` is read as the confidence of pairs, `{outcome}` as whether it was right"
-        )
+        turned = outcome in mistakes
+        says = f"`{score}` is read as the confidence of pairs, `{outcome}` as whether it was"
+        return Parts(score, outcome, why=f"{says} {'wrong' if turned else 'right'}", turned=turned)
     if roles.find([score], "confidence") is None:
         return None
     answer, label = _answer_and_label(columns)
@@ -93,9 +102,14 @@ def found(
 
 def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[str, Sequence[Any]]]) -> Parts | None:
     """A label, an answer and one score that is the answer's: of more than two classes, or never below half."""
-    score = _score(columns)
     answer, label = _answer_and_label(columns)
-    if score is None or answer is None or label is None or any(roles.class_of(column) for column in columns):
+    score = _score(columns)
+    if score is None and answer is not None:  # Weka calls the answer "predicted" and its probability "prediction"
+        others = [column for column in columns if column != answer and roles.role_of(column) == "prediction"]
+        if len(others) == 1 and all(_number(cell) is not None for cell in head([answer])[answer]):
+            score, answer = answer, others[0]
+    of_classes = [column for column in columns if roles.class_of(column) and not _LATER.match(roles.plain(column))]
+    if score is None or answer is None or label is None or of_classes:
         return None
     cells = head([score, answer, label])
     numbers = [_number(cell) for cell in cells[score]]
@@ -125,7 +139,9 @@ def _stated(columns: Sequence[str], name: str, reading: Reading) -> Parts:
         raise SoftkinError(
             f"{name} must have a column of {lacking}, named by {option}; it has {', '.join(list(columns)[:10])}."
         )
-    return Parts(score, outcome)
+    if roles.plain(outcome) not in roles.MISTAKES:
+        return Parts(score, outcome)
+    return Parts(score, outcome, why=f"`{outcome}` is read as whether the answer was wrong", turned=True)
 
 
 def _score(columns: Sequence[str]) -> str | None:
@@ -156,6 +172,7 @@ def from_table(table: Table, parts: Parts, ids: str | None, reading: Reading) ->
             answers = cells[2] if parts.prediction is not None else None
             scores = _scores(cells[0], unit, parts.score, rows.where)
             labels = outcomes(cells[1], answers, parts.outcome, rows.where)
+            labels = 1 - labels if parts.turned else labels
             _, own_ids, own_texts = beside.of(rows)
             yield Block(two_columns(scores), labels, own_ids, own_texts, **beside.about(rows))
 
@@ -197,6 +214,7 @@ def in_arrays(
             where = partial(_in_array, name, start)
             scores = _scores(cells[parts.score], unit, parts.score, where)
             labels = outcomes(cells[parts.outcome], answers, parts.outcome, where)
+            labels = 1 - labels if parts.turned else labels
             more = beside.of_arrays(rows, start, count)
             yield Block(two_columns(scores), labels, None if ids is None else cells[ids], **more)
             start += len(scores)

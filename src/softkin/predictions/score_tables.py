@@ -224,6 +224,8 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
         return called, []
     classes = {spelling((roles.class_of(column) or ("", column))[1]) for column in columns}
     texts = [column for column in columns if table.columns[column] == "text"]
+    if called is None and (other := _like_predictions(table, texts) or _of_outcomes(table, texts)) is not None:
+        return other
     head = table.head(texts) if texts else {}
     found = []
     for column in texts:
@@ -236,6 +238,28 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
     if true is None:
         return called, []
     return true, [f"{table.name}: `{true}` is read as the labels, since it holds names of columns."]
+
+
+def _like_predictions(table: Table, texts: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The column of texts with the same words as the column of predictions, and the sentence about it."""
+    guessed = roles.find(texts, "prediction")
+    if guessed is None or any(spelling(column) in _forms(table, guessed) for column in table.columns):
+        return None
+    forms = _forms(table, guessed)
+    same = [column for column in texts if column != guessed and len(forms) > 1 and _forms(table, column) == forms]
+    if len(same) != 1 or roles.role_of(same[0]) is not None:
+        return None
+    why = f"`{same[0]}` is read as the labels, since it holds the words of `{guessed}` (--label-column overrules)."
+    return same[0], [f"{table.name}: {why}"]
+
+
+def _of_outcomes(table: Table, texts: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The column called an outcome, if it holds two words, and the sentence about it."""
+    found = roles.find(texts, "outcome")
+    if found is None or len(_forms(table, found)) != 2:
+        return None
+    why = f"`{found}` is read as the labels, since it holds two values (--label-column overrules)."
+    return found, [f"{table.name}: {why}"]
 
 
 def _the_true_one(table: Table, columns: Sequence[str]) -> str | None:
@@ -493,6 +517,10 @@ def _agreeing(table: Table, columns: Sequence[str], found: Columns, beside: Besi
 
     One that agrees in every row may hold predictions, so it is not taken.
     """
+    flag = _flag_of_second(table, columns, found)
+    if flag is not None:
+        why = f"`{flag}` is read as the labels, 1 for the second of the two classes (--label-column overrules)."
+        return flag, [f"{table.name}: {why}"]
     values = _matrix(table.head(found.scores), found.scores)
     if len(values) < LEAST or not bool(torch.isfinite(values).all()):
         return None, []
@@ -515,6 +543,17 @@ def _agreeing(table: Table, columns: Sequence[str], found: Columns, beside: Besi
         f"{table.name}: `{column}` is read as the labels, since it is the class with the highest score in {same} of "
         f"the first {len(winning)} rows (--label-column overrules)."
     ]
+
+
+def _flag_of_second(table: Table, columns: Sequence[str], found: Columns) -> str | None:
+    """The column of zeros and ones that is called after the second of two classes, such as ``is_spam``."""
+    if found.class_names is None or len(found.scores) != 2:
+        return None
+    second = roles.plain(found.class_names[1])
+    flags = [
+        c for c in columns if c not in found.scores and roles.plain(c) in (second, f"is_{second}", f"was_{second}")
+    ]
+    return flags[0] if len(flags) == 1 and _forms(table, flags[0]) == {"0", "1"} else None
 
 
 def _as_numbers(cells: Sequence[Any], names: Sequence[str] | None, num_classes: int) -> list[int]:
@@ -783,6 +822,11 @@ def _one_score(
     column = scores[0]
     if roles.plain(column) == "confidence" and reading.positive_class is None:
         raise _not_one(table, columns, scores, answers, reading)
+    if not _may_be_scores(table, column, head[column], reading):
+        raise SoftkinError(
+            f"{name}: is `{column}` a score? Neither its name nor its numbers say so; if it is, type --positive-class, "
+            "the class that it is the score of, with --logits or --probs."
+        )
     word, known = roles.class_of(column) or ("", column)
     said = roles.kind_in_words(column) or roles.kind_of_word(word)
     if reading.kind is not None and said not in (None, reading.kind):
@@ -796,6 +840,28 @@ def _one_score(
     if labels is not None and plain(known) not in _forms(table, labels):
         positive = _answered(table, columns, head[column], labels) or positive
     return Columns([column], [known], kind, positive, labels, [*why, *_left_out(table, columns, [column], taken)])
+
+
+def _may_be_scores(table: Table, column: str, cells: Sequence[Any], reading: Reading) -> bool:
+    """Whether a column may be taken for a score unasked: from 0 to 1, as log-odds are, or with a name that says so.
+
+    Prices and lengths are none of these, though they may be from 0 to 100 as percent are.
+    """
+    stated = (reading.positive_class, reading.kind, roles.kind_in_words(Path(table.name).stem))
+    if any(option is not None for option in stated) or _are_fractions(cells) or not table.has_header:
+        return True
+    if any(cell is not None and float(cell) < 0 for cell in cells):
+        return True
+    words = set(roles.plain(column).split("_"))
+    called = _has_role(column, "score", "prediction", "confidence") or roles.class_of(column) is not None
+    return called or roles.kind_in_words(column) is not None or bool(words & SCORE_WORDS)
+
+
+SCORE_WORDS = frozenset((
+    "chance", "forecast", "likelihood", "margin", "odds", "probability", "prob", "propensity", "rating", "risk",
+    "score", "scores", "pred", "predicted", "prediction", "output", "logodds", "lp", "z",
+))  # fmt: skip
+"""Words in the name of a column that may be the single score of a binary model"""
 
 
 def _of_two_words(table: Table, columns: Sequence[str], besides: str) -> list[str]:
@@ -853,6 +919,8 @@ def _scores(numbers: Sequence[str], head: Mapping[str, Sequence[Any]], answers: 
     fractions = [column for column in left if column not in called and _are_fractions(head[column])]
     predicted = [column for column in fractions if _has_role(column, "prediction")]
     found = called or predicted or fractions
+    if not left and [roles.plain(column) for column in numbers if column not in answers] == ["margin"]:
+        return [column for column in numbers if column not in answers]  # of a binary model, if nothing else is there
     return found or ([column for column in left if not _is_whole(head[column])] if len(left) == 1 else [])
 
 
