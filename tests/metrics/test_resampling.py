@@ -575,7 +575,44 @@ def test_the_error_of_an_under_confident_model_is_not_above_its_interval(metric)
     for r in range(150):
         said, _, y = normal_case(np.random.default_rng([4, r]), 1000, 3, 0.65)
         above += getattr(metrics, metric)(said, y, confidence=0.95, resamples=100, seed=r).high < truth
-    assert above <= 7  # 2.5 % expected; 7 % before the departure was also taken as a straight line
+    assert above <= 7  # 2.5 % expected; 7 % before bins were evened
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["ece_hist output", "classwise_ece"])
+def test_an_error_of_all_bins_is_not_above_its_interval(metric):
+    """Chance brings some bins close to 0, where resamples add more to the error than the sample did."""
+    edges = np.arange(16) / 15
+    if metric == "classwise_ece":
+        truth, cases, most = binned_truth("alternating")[0], 60, 3  # both classes have it, and one of each pair wins
+    else:
+        said, true, _ = normal_case(np.random.default_rng(0), 400_000, 3, 0.65)
+        truth, cases, most = np.abs(binned(said.ravel(), (said - true).ravel(), edges)).sum() / len(said), 300, 12
+    above = 0
+    for r in range(cases):
+        rng = np.random.default_rng([6, r])
+        if metric == "classwise_ece":
+            p, y = two_classes(*uneven(rng, 10_000, "alternating"), rng)
+            interval = metrics.classwise_ece(p, y, confidence=0.95, resamples=100, seed=r)
+        else:
+            p, _, y = normal_case(rng, 200, 3, 0.65)
+            interval = metrics.ece_hist(p, y, scope="output", confidence=0.95, resamples=100, seed=r)
+        above += interval.high < truth
+    assert above <= most  # 2.5 % expected; 6 to 8 % before bins were evened
+
+
+def test_sizes_are_evened_as_far_as_chance_explains_that_they_differ():
+    z = torch.from_numpy(np.abs(2 + np.random.default_rng(0).normal(size=400)))
+    moved = z * resampling.evened(z)
+    kept = max(0.0, 1 - 397 / float(((z - z.mean()) ** 2).sum()))
+    torch.testing.assert_close(moved, z.mean() + kept * (z - z.mean()))
+    assert float(moved.std()) < 0.3 * float(z.std())
+    alone = torch.tensor([20.0, *[0.5] * 14], dtype=torch.float64)
+    torch.testing.assert_close(alone * resampling.evened(alone), alone, rtol=0.2, atol=0)
+    assert resampling.evened(torch.tensor([1.0, 3.0], dtype=torch.float64)).tolist() == [1.0, 1.0]
+    sure = resampling.evened(torch.tensor([0.0, 1e150, 1.0, 1.0, 1.0, 1.0, 3.0], dtype=torch.float64))
+    assert sure[:2].tolist() == [1.0, 1.0]
+    assert torch.isfinite(sure).all()
 
 
 @pytest.mark.slow

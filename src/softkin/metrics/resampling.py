@@ -22,6 +22,7 @@ TESTS = ("equal metric", "exchangeable")
 FEW = 10  # right or wrong answers, below which resampling does not show how many there might be
 NONE_SEEN = 1e-4  # a departure per row that rounding, in sums of float32, may have made of 0
 SOME = 200  # resamples that show how far chance moves an error of 0
+MOST_SURE = 1e6  # deviations from calibration; more are those of bins in which resamples are all alike
 DRAWS = 200  # sets of labels behind a value under calibration
 MOST_NOISE = 2**26  # numbers that ``all_compared`` keeps of all resamples: half a gigabyte of float64
 
@@ -101,8 +102,10 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
       sums of θ̂, and S* those of a resample, τ·S + (S* − S) is a resample of data whose departure from calibration
       is τ times the one seen. The ends are the θ(τ) for which θ̂ is the upper or lower (1 − level)/2 quantile of such
       resamples. S itself holds chance, most in bins that are calibrated; so the same is done with each bin's S shrunk
-      by what chance explains, and the interval reaches as far as either. It is cut at 0, and its lower end is 0 unless
-      labels redrawn from the scores show an error as large as θ̂ in fewer than 1 − level of the draws.
+      by what chance explains, and the interval reaches as far as either. Its upper end also reaches as far as with
+      all bins off by about as much, if chance may have made them differ (``evened``). The interval is cut at 0, and
+      its lower end is 0 unless labels redrawn from the scores show an error as large as θ̂ in fewer than 1 − level of
+      the draws.
 
     Every interval contains the value itself.
     """
@@ -167,11 +170,10 @@ def _from_resamples(statistic: Statistic, sums: Tensor, level: float, resamples:
         high = min(value + rare, max(value, n * statistic.of_one_row))
         return Drawn(around(value, max(0.0, value - rare), high, level), None)
     low, high = _sizes(statistic, base, noise, 1.0, centre, tail)
-    low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
-    low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
-    line = statistic.straightened(base)
-    if line is not None:
-        high = max(high, value + _sizes(statistic, line, noise, 1.0, centre, tail)[1] - centre)
+    size = size_by_chance(statistic, base, noise)
+    low_shrunk, high_shrunk = _sizes(statistic, base, noise, shrunk(size), centre, tail)
+    _, high_evened = _sizes(statistic, base, noise, evened(size), centre, tail)
+    low, high = min(value + low - centre, low_shrunk), max(value + max(high, high_evened) - centre, high_shrunk)
     if float(statistic.departures(base).abs().max()) < NONE_SEEN * statistic.num_samples:
         # No multiple of no departure is large, but the truth may be as far off as chance moves it.
         truths = statistic.scaled(base, 0.0) + noise[:SOME]
@@ -228,15 +230,34 @@ def _sizes(
     return tuple(float(statistic.size(sums(float(size)))) for size in (smallest, largest))  # type: ignore[return-value]
 
 
-def _shrinkage(statistic: CalibrationError, base: Tensor, noise: Tensor) -> Tensor:
+def size_by_chance(statistic: CalibrationError, base: Tensor, noise: Tensor) -> Tensor:
+    """(D,) the size of each departure S from calibration over its deviation by chance, |S| / √Var S; 0 if S is 0."""
+    off = statistic.departures(base)
+    variance = (statistic.departures(base + noise) - off).square_().mean(dim=0)
+    return torch.where(off[0] == 0, 0.0, off[0].abs() / variance.clamp(min=1e-300).sqrt())
+
+
+def shrunk(size: Tensor) -> Tensor:
     """The factor 1 − 2·Var S / S² for each departure S from calibration, 0 where chance explains S.
 
     Stein's factor has 1 instead of 2; simulations show that 2 keeps the interval's coverage with calibrated bins.
     """
-    off = statistic.departures(base)
-    spread = (statistic.departures(base + noise) - off).square_().mean(dim=0)
-    seen = off[0].square()
-    return (1 - 2 * spread / seen.clamp(min=1e-300)).clamp(min=0)
+    return (1 - 2 / size.square().clamp(min=1e-300)).clamp(min=0)
+
+
+def evened(size: Tensor) -> Tensor:
+    """The factors that move each size |z| towards their mean, as far as chance explains that they differ.
+
+    Where all bins are off by about as much, chance brings some close to 0, and there resamples add more to the error
+    than the sample did. James and Stein's estimate towards the mean, 1 − (D − 3) / Σ (|z| − mean)² of each difference
+    to it, undoes that; a single bin that is off stays as it is.
+    """
+    some = (size > 0) & (size < MOST_SURE)
+    z = size[some]
+    kept = (1 - (len(z) - 3) / (z - z.mean()).square().sum().clamp(min=1e-300)).clamp(0, 1)
+    factors = torch.ones_like(size)
+    factors[some] = (z.mean() + kept * (z - z.mean())) / z
+    return factors
 
 
 def rejects_calibration(
@@ -427,7 +448,7 @@ def _truths(statistic: Statistic, base: Tensor, noise: Tensor) -> list[Tensor]:
     if not isinstance(statistic, CalibrationError):
         return [base]
     calibrated = statistic.scaled(base, 0.0)
-    truths = [base, statistic.scaled(base, _shrinkage(statistic, base, noise))]
+    truths = [base, statistic.scaled(base, shrunk(size_by_chance(statistic, base, noise)))]
     if bool(torch.quantile(statistic.of(calibrated + noise), 0.975) >= statistic.of(base)):
         truths.append(calibrated)
     return truths
