@@ -18,6 +18,7 @@ from softkin.decisions import bounds
 
 CANDIDATES = 20
 ENOUGH, LEAST = 2, 50  # the sequence begins with twice the rows that a promise needs without an error, at least 50
+LATER = 1.5  # the second sequence begins with so many times the rows of the first
 
 Wrong = Callable[[float], Tensor]
 """A function from θ to (N,) booleans: whether the answer that a sample gets at this threshold is wrong"""
@@ -73,21 +74,26 @@ def select(
 
     J coverages are fixed beforehand, from the least that can be promised anything to 1. Coverage c has the threshold
     θ_c: the largest score that is not in its share. Among the n_c scores above θ_c, w_c are of wrong answers. From
-    strict to lenient, each threshold is tested by Clopper and Pearson's limit, with δ = 1 − ``confidence``,
+    strict to lenient, each threshold is tested by Clopper and Pearson's limit at a level λ,
 
-    .. math:: b_c = \max\{b : \Pr[\mathrm{Bin}(n_c, b) \le w_c] \ge \delta / 2\}
+    .. math:: b_c = \max\{b : \Pr[\mathrm{Bin}(n_c, b) \le w_c] \ge \lambda\}
 
-    and the tests end with the first whose limit exceeds ``risk``. Two sequences begin, one with twice as many rows as
-    the other, as one or two errors among the surest would end a single one; hence δ/2. The most lenient threshold that
-    passed is chosen. This is Learn then Test with fixed sequences: no level is divided among candidates.
+    and the tests end with the first whose limit exceeds ``risk``. They begin twice, as one error too many among the
+    surest would end them for good: a second time with 1.5 times the rows. With δ = 1 − ``confidence``, each beginning
+    has δ/2 to spend. Tests that reach the second beginning bring what they have: from there on λ = δ. The most lenient
+    threshold that passed is chosen. This is Learn then Test with the fallback procedure.
 
-    Why each sequence holds, for scores without ties. Let R(θ) be the error rate above θ in the population, and let the
-    chosen threshold be wrong, R > ``risk``. Then the first of the sequence with R > ``risk``, call it t, has passed.
-    Let a ≥ t be the nearest point above with R(a) = ``risk``. Which thresholds of the sequence have R > ``risk``
-    depends only on how many scores lie above each such point. Given those numbers, the answers above a are wrong with
-    probability ``risk``, also between two such points, and those between t and a with a larger one, as R(t) > ``risk``.
-    So the errors above t are stochastically at least binomial with probability ``risk``, and pass with probability at
-    most δ/2. Ties are simulated in the tests.
+    Why it holds, for scores without ties. Let R(θ) be the error rate above θ in the population, and let the chosen
+    threshold be wrong, R > ``risk``. Let t be the first of all thresholds with R > ``risk``, and t' the first at or
+    after the second beginning. If t = t', then t has passed, as nothing begins after it: at level δ at most. If not,
+    then t has passed at level δ/2; or the tests ended before the second beginning, and t' has passed at level δ/2.
+
+    Both ways have a probability of at most δ, because any given threshold t with R(t) > ``risk`` passes a test at level
+    λ with probability at most λ. Let a ≥ t be the nearest point above with R(a) = ``risk``. Which thresholds have
+    R > ``risk`` depends only on how many scores lie above each such point. Given those numbers, the answers above a are
+    wrong with probability ``risk``, also between two such points, and those between t and a with a larger one, as R(t)
+    > ``risk``. So the errors above t are stochastically at least binomial with probability ``risk``. Ties are simulated
+    in the tests.
 
     Args:
         scores: (N,) confidences, such as the winning probabilities.
@@ -97,8 +103,9 @@ def select(
         candidates: J, the number of candidates.
 
     References:
-        Angelopoulos et al., Learn then Test, 2021, arXiv:2110.01052, Sec. 2 (fixed sequence testing); Geifman and
-        El-Yaniv, Selective Classification for Deep Neural Networks, 2017, Lemma 3.1, for the bound.
+        Angelopoulos et al., Learn then Test, 2021, arXiv:2110.01052, Sec. 2 (fixed sequence testing); Wiens, A fixed
+        sequence Bonferroni procedure for testing multiple endpoints, 2003 (fallback); Geifman and El-Yaniv, Selective
+        Classification for Deep Neural Networks, 2017, Lemma 3.1, for the bound.
 
     Example:
         >>> scores = torch.linspace(0.5, 1, 1000)
@@ -123,13 +130,13 @@ def fewest_rows(error: float, delta: float) -> int:
 def by_coverage(scores: Tensor, rows: int, target: float, delta: float, candidates: int) -> tuple[Tensor, Tensor]:
     """Thresholds from strict to lenient whose coverages are evenly spread among ``scores``, and where tests begin.
 
-    The first coverage has twice the rows, of ``rows`` to be tested, that a promise needs without any error; the second
-    sequence begins with twice as many.
+    The first coverage has twice the rows, of ``rows`` to be tested, that a promise needs without any error; tests begin
+    again with ``LATER`` times as many.
     """
     n = len(scores)
     least = min(1.0, max(LEAST, ENOUGH * fewest_rows(target, delta)) / rows)
     ordered = scores.sort(descending=True).values
-    first = torch.tensor([least, min(1.0, 2 * least)] if candidates > 1 else [1.0], dtype=torch.float64)
+    first = torch.tensor([least, min(1.0, LATER * least)] if candidates > 1 else [1.0], dtype=torch.float64)
     shares = torch.cat([torch.linspace(1.0, least, candidates, dtype=torch.float64), first])
     places = (shares * n - 1e-9).ceil().long().clamp(1, n)
     # The last candidate answers everything.
@@ -142,7 +149,9 @@ def by_coverage(scores: Tensor, rows: int, target: float, delta: float, candidat
 def tested_in_turn(
     scores: Tensor, wrong: Wrong, target: float, level: float, placed: Tensor, begins: Tensor
 ) -> Selection:
-    """Test thresholds ``placed`` from strict to lenient, from each that ``begins`` a sequence until one fails.
+    """Test thresholds ``placed`` from strict to lenient, from each where tests ``begin`` until one fails.
+
+    A test's level is the share of all beginnings since the last failure.
 
     ``wrong`` says which answers are wrong at a threshold. Its answers may themselves depend on the threshold, as those
     of ``Climb`` do; then ``placed`` must not depend on these rows.
@@ -155,15 +164,16 @@ def tested_in_turn(
     placed, begins, answered = placed[kept], begins[kept], answered[kept]
     begins[0] = True  # where the surest scores are all equal, no row lies above the threshold that was to begin
     errors = torch.tensor([int((wrong(at) & (scores > at)).sum()) for at in placed.tolist()])
-    limits = bounds.binomial_limit(errors, answered, delta)
-    tested = [
-        Threshold(at, m, w, m / n, w / m, bound)
-        for at, m, w, bound in zip(placed.tolist(), answered.tolist(), errors.tolist(), limits.tolist(), strict=True)
-    ]
-    chosen, goes_on = None, False
-    for candidate, is_first in zip(tested, begins.tolist(), strict=True):
-        goes_on = (goes_on or is_first) and candidate.bound <= target
-        chosen = candidate if goes_on else chosen
+    limits = [bounds.binomial_limit(errors, answered, k * delta).tolist() for k in range(1, int(begins.sum()) + 1)]
+    tested: list[Threshold] = []
+    chosen, goes_on, spent = None, False, 0
+    for place, (at, m, w) in enumerate(zip(placed.tolist(), answered.tolist(), errors.tolist(), strict=True)):
+        if bool(begins[place]):
+            spent = spent + 1 if goes_on else 1
+            goes_on = True
+        tested.append(Threshold(at, m, w, m / n, w / m, limits[spent - 1][place]))
+        goes_on = goes_on and tested[-1].bound <= target
+        chosen = tested[-1] if goes_on else chosen
     return Selection(target, level, chosen, tested)
 
 
