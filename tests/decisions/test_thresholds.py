@@ -192,6 +192,8 @@ def test_a_threshold_next_to_1_is_written_so_that_it_can_be_used():
     selection = decisions.select(scores, scores > scores[500], risk=0.05)
     assert f"confidence is above {selection.chosen.threshold!r}, abstain" in str(selection)
     assert float(str(selection).split("above ")[1].split(",")[0]) < 1
+    usual = decisions.select(torch.linspace(0.5, 1, 1000) / 3, torch.ones(1000) > 0, risk=0.001, confidence=0.5)
+    assert f"above {usual.chosen.threshold:.6f}, abstain" in str(usual)
 
 
 @pytest.mark.parametrize("target", [0.02, 0.05, 0.13, 0.3])
