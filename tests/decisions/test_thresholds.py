@@ -180,11 +180,20 @@ def test_arguments():
         decisions.select(scores, right[:3], risk=0.1)
 
 
+@pytest.mark.parametrize(("lowest", "below"), [(-1.0, -np.inf), (0.0, -np.inf), (0.1, 0.0)])
+def test_the_most_lenient_threshold_answers_every_row(lowest, below):
+    """Also if scores are negative, as entropies are, or 0."""
+    selection = decisions.select(torch.linspace(lowest, 0.5, 300), torch.ones(300, dtype=torch.bool), risk=0.1)
+    assert (selection.chosen.threshold, selection.chosen.answered) == (below, 300)
+
+
 def test_a_threshold_next_to_1_is_written_so_that_it_can_be_used():
     scores = 1 - torch.linspace(1e-9, 2e-8, 1000, dtype=torch.float64)
     selection = decisions.select(scores, scores > scores[500], risk=0.05)
     assert f"confidence is above {selection.chosen.threshold!r}, abstain" in str(selection)
     assert float(str(selection).split("above ")[1].split(",")[0]) < 1
+    usual = decisions.select(torch.linspace(0.5, 1, 1000) / 3, torch.ones(1000) > 0, risk=0.001, confidence=0.5)
+    assert f"above {usual.chosen.threshold:.6f}, abstain" in str(usual)
 
 
 @pytest.mark.parametrize("target", [0.02, 0.05, 0.13, 0.3])

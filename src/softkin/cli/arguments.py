@@ -27,7 +27,7 @@ MOST_SEED = 2**63 - 1  # the largest that torch's generators take
 
 def one_line(message: str) -> str:
     """A message as one line without terminal control sequences, truncated if it is very long."""
-    line = terminal(" ".join(message.split()))
+    line = terminal(" ".join(message[: 4 * LONGEST].split()))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
@@ -69,6 +69,7 @@ def in_shell(message: str, options: Set[str]) -> str:
         name = f"--{match['name'].replace('_', '-')}"
         return f"{name} {match['value']}" if name in options else match[0]
 
+    message = message[: 4 * LONGEST]  # a file may hold a class name of megabytes, and ``one_line`` cuts it anyway
     message = _BOTH.sub(beside, message)
     message = re.sub(r"\b(?P<name>[a-z]\w{0,60})='(?P<value>[\w.-]{1,60})'", valued, message)
     message = re.sub(r"(?P<verb>pass )?\b(?P<name>[a-z]\w{0,60})=(True\b|None\b|(?=[ ;,.)]|$))", option, message)
