@@ -219,6 +219,7 @@ def test_comparisons_fit_80_columns_where_one_loss_is_infinite(tmp_path, capsys,
     assert "NLL (nats) after temperatures" in table
     assert max(map(len, table.splitlines())) <= 80
     assert " second: finite" in table
+    assert "the second: finite" not in table  # four columns that 80 do not have where p-values are dropped
 
 
 def test_an_infinite_difference_has_no_p_value_in_the_terminal(tmp_path, capsys):
