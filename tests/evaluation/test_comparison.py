@@ -206,6 +206,23 @@ def test_pairs_of_confidence_and_outcome_are_compared_after_a_temperature_too():
     assert not line["significant"]
 
 
+def test_comparisons_fit_80_columns_where_one_loss_is_infinite(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    p = torch.full((60, 2), 0.5, dtype=torch.float64)
+    labels = torch.arange(60) % 2
+    wrong = p.clone()
+    wrong[0] = torch.tensor([0.0, 1.0])
+    files_of = [tmp_path / f"fraud-{name}-model.npz" for name in ("naive-bayes", "logistic")]
+    for path, scores in zip(files_of, (wrong, p), strict=True):
+        Predictions.from_probabilities(scores, labels).save(path)
+    _, output, _ = run(capsys, "evaluate", *files_of, "--resamples", 100)
+    table = output.partition("On the same samples")[2]
+    assert "NLL (nats) after temperatures" in table
+    assert max(map(len, table.splitlines())) <= 80
+    assert " second: finite" in table
+    assert "the second: finite" not in table  # four columns that 80 do not have where p-values are dropped
+
+
 def test_an_infinite_difference_has_no_p_value_in_the_terminal(tmp_path, capsys):
     """One model gives a true class the probability 0."""
     p = torch.full((60, 3), 1 / 3, dtype=torch.float64)

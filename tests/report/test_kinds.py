@@ -204,6 +204,8 @@ def test_it_fits_is_drawn_and_accessible(modules, browser, folder, capsys, kind)
                 assert not page.run(cut)
             page.wait(DRAWN)
             assert page.run(EMPTY) == []
+            cut = "return Array.from(document.querySelectorAll('.multiple-name .name')).filter((n) => n.scrollWidth > n.clientWidth + 1).map((n) => n.textContent)"
+            assert page.run(cut) == []  # the name of a small chart is its legend
             shot = picture(page.screenshot(folder / f"{kind}-{width}-{scheme}.png").read_bytes())
             paper = shot.getpixel((2, 2))
             assert (sum(paper) > 600) == (scheme == "light")
@@ -284,6 +286,8 @@ def test_every_drawing_that_is_saved_has_a_title_and_marks(browser, folder, caps
         assert re.search(MARKS, drawing), (place, drawing[:500])
         assert "<text" in drawing
         kept.append(text)
+    if kind == "models":  # six charts in one file, each with its name and error
+        assert any(len(re.findall(r">ECE [\d.]+\u202f%<", text)) == 6 for text in kept)
     assert len(set(kept)) == len(kept)
     assert page.console() == []
 

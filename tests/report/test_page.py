@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from calibration_data import toy_predictions
 from report_browser import picture
 from softkin import calibrators, metrics, report, similarity, smoothing
 from softkin.calibrators.held_out import cross_fit
@@ -126,7 +127,7 @@ def test_the_calibrator_switches_everything(page, predictions, variants, data):
         assert page.number("signed_gap") == pytest.approx(metrics.signed_gap(p, y), abs=1e-9)
         assert page.number("mean-confidence") == pytest.approx(float(p.amax(1).mean()), abs=1e-9)
         assert (data["variants"][place]["verdict"]["headline"][1:] in page.text("#numbers h2")) == (place > 0)
-    assert page.text("h1") == data["variants"][0]["verdict"]["headline"]
+    assert page.text("h1").replace("\u202f", " ") == data["variants"][0]["verdict"]["headline"]
     # ECE fell for certain; accuracy did not move: nothing is said of it.
     assert page.texts(".metric .change")[1].startswith("better than ")
     page.choose("variant", 1)
@@ -642,7 +643,7 @@ def test_it_reads_without_its_script(browser, path, data):
         "Divide the logits by",
         "NLL (nats)",
     ):
-        assert words in body
+        assert words in body.replace("\u202f", " ")
 
 
 def test_motion_is_reduced_where_that_is_asked_for(page):
@@ -726,3 +727,49 @@ def test_unknown_data_and_members_have_a_section(browser, predictions, tmp_path)
     assert [row[3] for row in cells[2:]] == [errors["confidence"], errors["mutual_information"]]
     page.open(report.write(tmp_path / "none.html", report.build(predictions, candidates=[], resamples=100))[0])
     assert page.run("return document.getElementById('unknown')") is None
+
+
+def test_a_mistake_shows_bars_only_where_they_say_something(browser, tmp_path):
+    """A network that is certain has one full bar and two empty ones, as its sentence says already."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(4, (300,), generator=generator)
+    logits = torch.randn(300, 4, generator=generator)
+    logits[torch.arange(300), labels] += 2
+    logits[:6] = 0
+    logits[torch.arange(6), (labels[:6] + 1) % 4] = 30.0  # certain, and wrong
+    labels[:3], logits[:3] = labels[0].clone(), logits[0].clone()  # three times the same pair
+    images = np.zeros((300, 8, 8, 3), dtype=np.uint8)
+    made = report.build(
+        Predictions(logits, labels, class_names=["ant", "bee", "cat", "dog"]), images=images, resamples=100
+    )
+    page = browser.open(report.write(tmp_path / "page.html", made)[0])
+    page.wait("document.querySelectorAll('#mistakes .mistake').length > 0")
+    cards = page.run(
+        "return Array.from(document.querySelectorAll('#mistakes .mistake'), (n) => [n.querySelector('.claim-text').textContent, "
+        "n.querySelectorAll('.bars .barline').length, n.querySelector('div').getBoundingClientRect().left - "
+        "n.querySelector('img').getBoundingClientRect().right])"
+    )
+    certain = [bars for text, bars, _ in cards if text.startswith("100.0")]
+    assert certain
+    assert set(certain) == {0}
+    assert all(bars == 3 for text, bars, _ in cards if not text.startswith(("100", "99")))
+    assert all(apart < 20 for *_, apart in cards)  # the words are beside their picture
+
+
+def test_calibrators_have_three_digits(browser, tmp_path):
+    page = browser.open(report.write(tmp_path / "page.html", report.build(toy_predictions(n=400), resamples=100))[0])
+    page.wait("document.querySelector('#calibrators table')")
+    cells = page.texts("#calibrators tbody td")
+    shown = [cell for cell in cells if "%" in cell]
+    assert shown
+    assert all(len(cell.replace("\u202f%", "").replace(".", "").lstrip("0")) <= 4 for cell in shown)
+    assert not any(re.search(r"\d\d\.\d\d", cell) for cell in shown)
+
+
+def test_the_address_names_the_section_that_was_clicked_without_focus(browser, tmp_path):
+    """Some browsers do not focus a button that is clicked."""
+    page = browser.open(report.write(tmp_path / "page.html", report.build(toy_predictions(n=800), resamples=100))[0])
+    page.run("document.querySelector('#abstain').dispatchEvent(new Event('pointerdown', {bubbles: true}))")
+    page.set("threshold", 5)
+    page.wait("location.hash.includes('threshold')")
+    assert page.run("return location.hash").startswith("#abstain&")

@@ -181,3 +181,28 @@ def test_limits_fit_a_narrow_terminal(tmp_path, capsys, monkeypatch):
     _, output, _ = run(capsys, "check", grouped(tmp_path / "log.csv"), *limits)
     assert "in another benchmark with a long name: " in output.replace("\n", " ")
     assert max(map(len, output.splitlines())) <= 80
+
+
+def test_terminal_and_page_say_the_same_of_rules(tmp_path, capsys):
+    page = tmp_path / "page.html"
+    code, output, errors = run(capsys, "decide", "compare", VALIDATION, TEST, "--report", page)
+    assert code == 0, errors
+    shown = json.loads(page.with_suffix(".json").read_text())
+    assert shown["headline"] in output
+    assert "Most answers (abstain by logit-norm): 63.7 % of the samples, of which 3.3 % are wrong" in output
+    assert shown["detail"].startswith("Most answers (abstain by logit-norm): ")
+    assert [row["name"] for row in shown["rows"] if row["mark"]] == ["abstain by logit-norm"]
+    assert "64\u202f% alone" in page.read_text()
+
+
+@pytest.mark.slow
+def test_names_of_rules_are_whole_on_a_phone(browser, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    run(capsys, "decide", "compare", VALIDATION, TEST, "--report", page)
+    browser.media()
+    browser.resize(390, 844, mobile=True)
+    shown = browser.open(page)
+    names = shown.texts("#picture figure:first-child .row-name")
+    browser.resize(1280, 900)
+    assert any("probability" in name for name in names)
+    assert not any("…" in name for name in names)

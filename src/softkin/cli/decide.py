@@ -287,6 +287,8 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 
 def _print(result: "ComparedRules") -> None:
+    from softkin.evaluation import deciding
+
     print_data_sets(result)
     lines = [line for line in result["rules"] if "measures" in line]
     known = [name for line in lines for name in line["measures"] if name.startswith("cost ")]
@@ -301,6 +303,8 @@ def _print(result: "ComparedRules") -> None:
         rows = [[cell.partition(" [")[0] for cell in row] for row in rows]
         say("Without intervals, for which a wider terminal or --json has room.")
     print_table(headings, rows, droppable)
+    headline, says = deciding.in_words(result)
+    say(f"{headline}. {' '.join(says)}" if says else f"{headline}.")
     for line in result["rules"]:
         if "failed" in line:
             say(f"{line['rule']} failed: {shown(line['failed'])}")

@@ -562,7 +562,7 @@ def _print_comparisons(compared: "list[Compared]", scaled: "list[Compared]", arg
             first_is_better = (files.from_number(line["difference"]) > 0) == metric.larger_is_better
             better = names[0 if first_is_better else 1] if line["significant"] else "not significant"
             if math.isinf(files.from_number(line["difference"])):  # one gave a true class the probability 0
-                better = f"{names[0 if first_is_better else 1]}: finite"
+                better = f"{names[0 if first_is_better else 1].removeprefix('the ')}: finite"
                 rows.append((metric.title + how, numbers[0], "–", "–", better))
                 continue
             rows.append(

@@ -50,18 +50,22 @@ def at_words(line: str, room: int) -> list[str]:
     Example:
         >>> at_words("two words", 5)
         ['two', 'words']
+        >>> at_words("it is 63.7 % of all", 10)
+        ['it is', '63.7 % of', 'all']
     """
     if columns_of(line) <= room:
         return [line]
     indent = re.match(" *", line)[0]  # type: ignore[index]
     made = [indent]
-    for word in line.split():
+    for word in re.sub(r"(?<=\d) (?=%)", "\u00a0", line).split(" "):
+        if not word:
+            continue
         longer = f"{made[-1]} {word}" if made[-1].strip() else f"{made[-1]}{word}"
         if made[-1].strip() and columns_of(longer) > room:
             made.append(indent + word)
         else:
             made[-1] = longer
-    return made
+    return [line.replace("\u00a0", " ") for line in made]
 
 
 def signed(text: str) -> str:

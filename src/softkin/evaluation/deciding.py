@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +15,7 @@ from torch import Tensor
 from softkin import SoftkinError, distances, similarity
 from softkin._core.names import did_you_mean, spelling
 from softkin._io import escape, files, tables
+from softkin._io.files import from_number
 from softkin.decisions import REGISTRY, Abstain, Climb, Costs, Outcome, PredictionSets, Rule, Tree, set_scores
 from softkin.decisions import abstain as confidence_scores
 from softkin.distances.tree_files import holds_tree, open_tree
@@ -363,3 +365,61 @@ def uppermost(tree: Tree) -> Tensor:
     top = tree.paths[:, -1]
     groups: Tensor = torch.unique(top, return_inverse=True)[1]
     return groups
+
+
+# In words
+
+
+def of_kind(result: ComparedRules, kind: str) -> list[RuleLine]:
+    """The lines of a comparison whose rules are sets, or answers and abstaining, and could be measured."""
+    key = {"sets": "size", "abstain": "answered"}[kind]
+    return [line for line in result["rules"] if line["kind"] == kind and key in line.get("measures", {})]
+
+
+def most_answers(lines: Sequence[RuleLine]) -> RuleLine:
+    """The rule of these that answers most."""
+    return max(lines, key=lambda line: _value(line, "answered"))
+
+
+def in_words(result: ComparedRules) -> tuple[str, list[str]]:
+    """What a comparison of rules says: a headline, and a sentence for the best of each kind."""
+    sets, answers = of_kind(result, "sets"), of_kind(result, "abstain")
+    measured = [line for line in result["rules"] if "measures" in line]
+    headline, says = f"{len(measured)} ways to decide, each with its guarantee", []
+    if answers:
+        most = most_answers(answers)
+        headline = f"Answer {100 * _value(most, 'answered'):.0f} % alone, pass on the rest"
+        says.append(
+            f"Most answers ({most['rule']}): {100 * _value(most, 'answered'):.1f} % of the samples, of which "
+            f"{100 * _value(most, 'error'):.1f} % are wrong{_promised(most)}."
+        )
+    if sets:
+        small = min(sets, key=lambda line: _value(line, "size"))
+        says.append(
+            f"Smallest sets ({small['rule']}): {_value(small, 'size'):.2f} classes, which hold the truth in "
+            f"{100 * _value(small, 'coverage'):.1f} % of the samples{_promised(small)}."
+        )
+    return headline, says
+
+
+def promised_share(line: RuleLine) -> float | None:
+    """The share that a rule guarantees."""
+    found = re.search(r"at (?:most|least) ([\d.]+) %", line["guarantee"])
+    return float(found[1]) / 100 if found else None
+
+
+def _promised(line: RuleLine) -> str:
+    """The share that a rule guarantees, beside the one that was measured."""
+    found = re.search(r"at (most|least) ([\d.]+) %", line["guarantee"])
+    if not found:
+        return ""
+    share, cell = float(found[2]) / 100, line["measures"].get("error" if found[1] == "most" else "coverage")
+    chance = False
+    if cell is not None and "low" in cell:
+        missed = (from_number(cell["value"]) - share) * (1 if found[1] == "most" else -1) > 0
+        chance = missed and from_number(cell["low"]) <= share <= from_number(cell["high"])
+    return f" (promised: {found[0]}{'; the difference may be sampling noise' if chance else ''})"
+
+
+def _value(line: RuleLine, key: str) -> float:
+    return from_number(line["measures"][key]["value"])

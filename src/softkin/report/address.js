@@ -9,11 +9,14 @@ let reading = false;
 let due = 0;
 let seenHash = ""; // the address that was last read or written: a newer one, not read yet, must not be overwritten
 let lastSection = "";
-// The section of the control that was used last. Those of the first screen and bars above sections have none.
-addEventListener("focusin", (event) => {
-  const within = event.target instanceof Element && event.target.closest("main section[id]");
-  if (within && within.id !== "answers") lastSection = within.id;
-});
+// The section of the control that was used last. Those of the first screen and bars above sections have none. Some
+// browsers do not focus a button that is clicked.
+["focusin", "pointerdown"].forEach((name) =>
+  addEventListener(name, (event) => {
+    const within = event.target instanceof Element && event.target.closest("main section[id]");
+    if (within && within.id !== "answers") lastSection = within.id;
+  }),
+);
 
 function writeAddress() {
   if (reading || due) return;

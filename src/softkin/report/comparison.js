@@ -139,6 +139,11 @@ function gathered(holder) {
       root.append(copy);
     }
     root.append(svg("text", { x: above.left - box.left, y: above.bottom - box.top - 4 }, name.textContent));
+    const beside = panel.querySelector(".multiple-name .note");
+    if (beside) {
+      const at = beside.getBoundingClientRect();
+      root.append(svg("text", { x: at.right - box.left, y: at.bottom - box.top - 4, "text-anchor": "end" }, beside.textContent));
+    }
   });
   return root;
 }

@@ -73,7 +73,7 @@ def _of_results(data: Mapping[str, Any]) -> str:
     )
     return (
         '<section class="hero" id="answers" aria-labelledby="headline">'
-        f'<h1 id="headline" class="calm-title {data["tone"]}">{escaped(data["headline"])}</h1>'
+        f'<h1 id="headline" class="calm-title {data["tone"]}">{sentence(data["headline"])}</h1>'
         f'<p class="lead wide">{sentence(data["detail"], 900)}</p>'
         '<div class="scroll no-script"><table><thead><tr><td></td>'
         f"{heads}<td></td></tr></thead><tbody>{rows}</tbody></table></div></section>"
@@ -95,7 +95,7 @@ def _of_monitor(data: Mapping[str, Any]) -> str:
     )
     return (
         '<section class="hero" id="answers" aria-labelledby="headline">'
-        f'<h1 id="headline" class="calm-title {data["tone"]}">{escaped(data["headline"])}</h1>'
+        f'<h1 id="headline" class="calm-title {data["tone"]}">{sentence(data["headline"])}</h1>'
         f'<p class="lead wide">{sentence(data["detail"], 900)}</p>'
         f'<div class="scroll no-script"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
         "</section>"

@@ -328,7 +328,7 @@ function calibratorsSection() {
   }
   const raw = data.variants[0].metrics;
   const compared = data.metrics.filter(({ shown }) => shown.includes("compare"));
-  const exact = ({ percent: inPercent }) => (v) => numeric(v, inPercent ? percent(v, 2) : fixed(v, 4));
+  const exact = ({ percent: inPercent }) => (v) => numeric(v, inPercent ? share(v) : fixed(v, 3));
   const rows = data.calibrators.map((calibrator) => {
     const place = data.variants.findIndex((v) => v.name === calibrator.name);
     const show = place > 0 ? el("button", { type: "button", class: "chip", "data-show": place, click: () => choose({ variant: place }) }, "Show") : "";

@@ -29,7 +29,7 @@ function resultsPicture() {
       if (!values.length) values.push(0, 1);
       const least = Math.min(...values), most = Math.max(...values), room = (most - least) * 0.06 || 0.01;
       const ends = [column.percent && least >= 0 ? Math.max(0, least - room) : least - room, most + room];
-      const left = Math.min(0.5 * width, 20 + 7.2 * Math.max(...rows.map((row) => Math.min(26, row.name.length)))), step = 28;
+      const left = Math.min((width < 420 ? 0.58 : 0.5) * width, 20 + 7.2 * Math.max(...rows.map((row) => Math.min(26, row.name.length)))), step = 28;
       const head = line ? 26 : 10;
       const f = frame(width, 46 + head + step * rows.length, { top: head, x: ends, y: [0, rows.length], left, right: width < 560 ? 14 : 20, bottom: 44, xTicks: niceTicks(...ends, width < 560 ? 3 : 5), xFormat: (v) => (column.percent ? percent(v, most - least < 0.04 ? 1 : 0) : fixed(v, most - least < 0.2 ? 2 : 1)), xLabel: column.title, label: `${column.title} of ${rows.length} ${data.subject}, with intervals. Arrow keys go through them.` });
       if (line) f.root.append(svg("line", { class: "rule claimed", x1: f.X(line.value), x2: f.X(line.value), y1: f.top, y2: f.base }), svg("text", { class: "rule-text claimed", x: f.X(line.value), y: f.top - 8, "text-anchor": f.X(line.value) > width - 80 ? "end" : "middle" }, sentence(line.title)));

@@ -5,13 +5,12 @@ with intervals, and the table of all.
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from softkin import __version__
 from softkin._io.files import from_number, number
-from softkin.evaluation import calibrations, monitoring
+from softkin.evaluation import calibrations, deciding, monitoring
 from softkin.evaluation.results import CalibratorLine, ComparedCalibrators, ComparedRules, HeldOut, RuleLine
 from softkin.metrics.catalogue import METRICS
 from softkin.metrics.catalogue import shown as shown_metrics
@@ -105,27 +104,13 @@ def of_rules(result: ComparedRules) -> ResultsPage:
         title, percent, larger = RULES.get(key, (key, False, False))
         columns.append({"key": key, "title": title, "percent": percent, "larger_is_better": larger})
     rows = [_row(line["rule"], line["measures"], line["guarantee"]) for line in lines]
-    sets = [line for line in lines if line["kind"] == "sets" and "size" in line["measures"]]
-    answers = [line for line in lines if line["kind"] == "abstain" and "answered" in line["measures"]]
-    says = []
-    if sets:
-        small = min(sets, key=lambda line: _value(line, "size"))
-        says.append(
-            f"{small['rule']} needs {_value(small, 'size'):.2f} classes in a set to hold the truth in "
-            f"{100 * _value(small, 'coverage'):.1f} % of the samples{_promised(small)}."
-        )
-    if answers:
-        most = max(answers, key=lambda line: _value(line, "answered"))
-        says.append(
-            f"{most['rule']} answers {100 * _value(most, 'answered'):.1f} %, of which "
-            f"{100 * _value(most, 'error'):.1f} % are wrong{_promised(most)}."
-        )
-    headline = f"{len(lines)} ways to decide, each with its guarantee"
-    if answers:
-        headline = f"Answer {100 * _value(most, 'answered'):.0f} % alone, pass on the rest"
+    headline, says = deciding.in_words(result)
+    answers, sets = (deciding.of_kind(result, kind) for kind in ("abstain", "sets"))
+    for row in rows:
+        row["mark"] = "best" if answers and row["name"] == deciding.most_answers(answers)["rule"] else None
     promised = {
-        "error": next((share for line in answers if (share := _share(line)) is not None), None),
-        "coverage": next((share for line in sets if (share := _share(line)) is not None), None),
+        "error": next((share for line in answers if (share := deciding.promised_share(line)) is not None), None),
+        "coverage": next((share for line in sets if (share := deciding.promised_share(line)) is not None), None),
     }
     lines_drawn: dict[str, ReferenceLine] = {
         key: {
@@ -147,25 +132,6 @@ def of_rules(result: ComparedRules) -> ResultsPage:
         chart=[key for key in ("answered", "error", "coverage", "size") if key in keys],
         failed=[(line["rule"], line["failed"]) for line in result["rules"] if "failed" in line],
     )
-
-
-def _promised(line: RuleLine) -> str:
-    """The share that a rule guarantees, beside the one that was measured."""
-    found = re.search(r"at (most|least) ([\d.]+) %", line["guarantee"])
-    if not found:
-        return ""
-    share, cell = float(found[2]) / 100, line["measures"].get("error" if found[1] == "most" else "coverage")
-    missed = cell is not None and (from_number(cell["value"]) - share) * (1 if found[1] == "most" else -1) > 0
-    chance = (
-        missed and cell is not None and "low" in cell and from_number(cell["low"]) <= share <= from_number(cell["high"])
-    )
-    return f" (promised: {found[0]}{'; the difference may be sampling noise' if chance else ''})"
-
-
-def _share(line: RuleLine) -> float | None:
-    """The share that a rule guarantees."""
-    found = re.search(r"at (?:most|least) ([\d.]+) %", line["guarantee"])
-    return float(found[1]) / 100 if found else None
 
 
 def of_audition(result: Mapping[str, Any]) -> ResultsPage:

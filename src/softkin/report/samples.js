@@ -152,6 +152,6 @@ function sampleCard(sample) {
       el("p", { class: "note" }, "Sample ", el("bdi", {}, cut(String(sample.id ?? sample.row), 60))),
     ),
     sample.text ? el("blockquote", { dir: "auto" }, cut(sample.text, 300)) : null,
-    el("div", { class: "bars" }, bars),
+    sample.best.slice(1).some(([, p]) => p >= 0.005) ? el("div", { class: "bars" }, bars) : null, // or the sentence says it all
   );
 }
