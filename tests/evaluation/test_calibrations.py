@@ -107,7 +107,7 @@ def test_an_infinite_loss_is_no_difference_to_speak_of(capsys, tmp_path):
 
 def test_of_calibrators_that_are_level_the_simplest_is_recommended(capsys, tmp_path):
     """Logits that are too large by one factor: a temperature repairs all, a matrix can gain chance alone."""
-    from softkin.report import results
+    from softkin.report import findings
 
     generator = torch.Generator().manual_seed(0)
     z = 1.5 * torch.randn(4000, 4, generator=generator, dtype=torch.float64)
@@ -120,7 +120,7 @@ def test_of_calibrators_that_are_level_the_simplest_is_recommended(capsys, tmp_p
     assert result["recommended"] == "temperature"
     assert {result["winner"], *result["level"]} >= {"temperature"}
     assert "uncalibrated" not in result["level"]
-    headline = results.of_calibrators(result)["headline"]
+    headline = findings.of_calibrators(result)["headline"]
     assert headline.startswith("Use temperature: NLL ")
     assert headline in run(capsys, *calls, "--resamples", 200)[1]
 

@@ -38,7 +38,7 @@ ELSEWHERE = {
     "a part of running suites; lab/suites/test_suites runs it": ["lab/suites/figures.py", "lab/suites/runs.py", "lab/suites/printed.py"],
     "files in, numbers of other modules out; evaluation/test_evaluation and test_shards": ["evaluation/from_files.py"],
     "the form of a page; report/test_page, test_studies and test_model": [
-        "report/comparison.py", "report/inspector.py", "report/render.py", "report/markup.py", "report/drawing.py",
+        "report/side_by_side.py", "report/inspector.py", "report/render.py", "report/markup.py", "report/drawing.py",
     ],
 }  # fmt: skip
 

@@ -21,7 +21,7 @@ from softkin.evaluation.groups import evaluate_groups
 from softkin.metrics.measurement import Settings
 from softkin.metrics.scopes import Claims
 from softkin.predictions import Predictions
-from softkin.report import results, study_overview
+from softkin.report import findings, study_overview
 
 pytestmark = pytest.mark.slow
 
@@ -140,7 +140,7 @@ def data_of(kind, folder, capsys):
         return report.build_models(made, resamples=100)
     if kind == "audition":
         (folder / "names.txt").write_text("zero\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n")
-        return results.of_audition(
+        return findings.of_audition(
             outcome(capsys, "similarity", "audition", folder / "names.txt", "--against", VALIDATION)
         )
     if kind == "models":
@@ -155,9 +155,9 @@ def data_of(kind, folder, capsys):
         seen = inspection.inspect(similarity.from_distances(d, 2.0), some().class_names, alpha=0.1, source="a toy", others={"others": d.T**2}, about={"learned": EPOCHS})  # fmt: skip
         return report.build_inspection(seen, torch.as_tensor(d), beta=2.0)
     if kind == "calibrators":
-        return results.of_calibrators(outcome(capsys, "calibrate", "compare", VALIDATION, TEST, "--methods", "temperature,vector", "--resamples", 100))  # fmt: skip
+        return findings.of_calibrators(outcome(capsys, "calibrate", "compare", VALIDATION, TEST, "--methods", "temperature,vector", "--resamples", 100))  # fmt: skip
     if kind == "rules":
-        return results.of_rules(outcome(capsys, "decide", "compare", VALIDATION, TEST))
+        return findings.of_rules(outcome(capsys, "decide", "compare", VALIDATION, TEST))
     if kind == "watched":
         p = np.random.default_rng(0).uniform(0.6, 1, 2000)
         y = np.random.default_rng(1).random(2000) < p - 0.1 * (np.arange(2000) >= 800)
@@ -165,7 +165,7 @@ def data_of(kind, folder, capsys):
         (folder / "log.csv").write_text("confidence,correct,date\n" + "\n".join(lines) + "\n")
         run(capsys, "monitor", folder / "log.csv", "--tolerance", "2%", "--report", folder / "log.html", "--force")
         return json.loads((folder / "log.json").read_text())
-    return results.of_limits(outcome(capsys, "check", TEST, "--max", "ece=5%", "--max", "gap=3%"))
+    return findings.of_limits(outcome(capsys, "check", TEST, "--max", "ece=5%", "--max", "gap=3%"))
 
 
 EPOCHS = [[[1, 2, 0.11], [0, 3, 0.1]], [[0, 3, 0.2]], [[0, 3, 0.4], [1, 2, 0.3]]]  # pairs of classes and their shares

@@ -10,7 +10,7 @@ from softkin import SoftkinError, metrics, report
 from softkin.lab import study
 from softkin.lab.study import writing
 from softkin.lab.study.perform import resolve
-from softkin.report import comparison
+from softkin.report import side_by_side
 
 pytestmark = pytest.mark.slow
 
@@ -140,13 +140,13 @@ def test_unknown_data_and_training_curves_are_there(folder, data):
 
 
 def test_plain_data_make_the_same_page(data):
-    supplied = {key: data[key] for key in comparison.ALLOWED if key in data}
+    supplied = {key: data[key] for key in side_by_side.ALLOWED if key in data}
     assert report.build_comparison(supplied) == data
 
 
 def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(browser, data, tmp_path):
     said = ["One-hot training is over-confident.", "Use <b>TS</b>."]
-    changed = json.loads(json.dumps({key: data[key] for key in comparison.ALLOWED if key in data}))
+    changed = json.loads(json.dumps({key: data[key] for key in side_by_side.ALLOWED if key in data}))
     changed["recommendation"] = said
     for line in changed["histories"]:
         line["values"]["alpha"] = [0.02 + 0.01 * place for place in range(len(line["epochs"]))]
@@ -165,7 +165,7 @@ def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(brow
 
 
 def test_the_table_alone_is_enough(browser, data, tmp_path):
-    supplied = {key: data[key] for key in comparison.NEEDED}
+    supplied = {key: data[key] for key in side_by_side.NEEDED}
     browser.open(report.write_comparison(tmp_path / "table.html", supplied)[0])
     assert browser.console() == []
     assert len(browser.texts("section")) == 2
@@ -180,7 +180,7 @@ def test_the_table_alone_is_enough(browser, data, tmp_path):
     ],
 )
 def test_wrong_plain_data_are_one_sentence(data, change, words):
-    supplied = {key: data[key] for key in comparison.NEEDED} | change
+    supplied = {key: data[key] for key in side_by_side.NEEDED} | change
     supplied = {key: value for key, value in supplied.items() if value is not None}
     with pytest.raises(ValueError, match=words):
         report.build_comparison(supplied)
@@ -281,7 +281,7 @@ def test_it_fits_desktop_and_phone_and_prints(page):
 
 
 def test_hostile_method_names_stay_text(browser, data, tmp_path):
-    changed = json.loads(json.dumps({key: data[key] for key in comparison.ALLOWED if key in data}))
+    changed = json.loads(json.dumps({key: data[key] for key in side_by_side.ALLOWED if key in data}))
     bad = ["<img src=x onerror=alert(1)>", "y" * 10_000, "שלום\u202e"]
     for method, name in zip(changed["methods"], bad, strict=True):
         method["name"] = name

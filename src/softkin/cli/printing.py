@@ -223,13 +223,13 @@ def check_report(arguments: argparse.Namespace) -> None:
 
 
 def write_report(arguments: argparse.Namespace, build: str, result: Any) -> None:
-    """Write the page of a result, if one was asked for; ``build`` names the function of ``report.results``."""
+    """Write the page of a result, if one was asked for; ``build`` names the function of ``report.findings``."""
     if arguments.report is None:
         return
     from softkin import report
-    from softkin.report import results
+    from softkin.report import findings
 
-    page = getattr(results, build)(json.loads(json_text(result)))
+    page = getattr(findings, build)(json.loads(json_text(result)))
     for path in report.write(arguments.report, page, force=arguments.force):
         if not arguments.json:
             wrote(path)

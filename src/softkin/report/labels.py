@@ -9,9 +9,9 @@ from softkin.evaluation.results import VISIBLE, Evaluation, GroupData
 from softkin.metrics.catalogue import METRICS
 from softkin.metrics.measurement import MeasuredData
 from softkin.metrics.scopes import Claims
-from softkin.report.comparison import column_data, page, pooled_claims
 from softkin.report.data import CellData, Choice, ComparisonPage, Overview, OverviewRow, TableRow
 from softkin.report.overview import in_words, percent
+from softkin.report.side_by_side import column_data, page, pooled_claims
 
 TOGETHER, MEAN = "together", "mean"
 COLUMNS = ("nll", "brier", "ece_hist", "signed_gap", "confidence_auroc")

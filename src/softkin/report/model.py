@@ -28,7 +28,7 @@ from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure,
 from softkin.metrics.resampling import all_compared
 from softkin.metrics.scopes import Claims, Pool
 from softkin.predictions import Predictions
-from softkin.report import curves, data, decisions, groups, matrix, mistakes, positive, sample_rows
+from softkin.report import curves, data, decisions, group_rows, matrix, mistakes, positive, sample_rows
 from softkin.report.data import (
     About,
     Abstention,
@@ -192,7 +192,7 @@ def build(
         "similarity": alike,
         "out_of_distribution": [in_memory.out_of_distribution(predictions, each) for each in unknown],
         "unknown": [_seen(each, variants[0]) for each in unknown],
-        "groups": groups.shown(evaluated["groups"], predictions) if "groups" in evaluated else None,
+        "groups": group_rows.shown(evaluated["groups"], predictions) if "groups" in evaluated else None,
         "sampled": None if population is None else _sampled(len(p), population, evaluated),
         "votes": by_votes,
         "calibrated_by": predictions.calibrated_by,

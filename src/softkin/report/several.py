@@ -20,10 +20,10 @@ from softkin.metrics import catalogue
 from softkin.metrics.measurement import MeasuredData, Settings
 from softkin.predictions import Predictions
 from softkin.report import positive
-from softkin.report.comparison import column_data, page, pooled, pooled_claims
 from softkin.report.data import Agreement, CellData, ClassesOfModels, ComparisonPage, Curves, TableRow
 from softkin.report.model import check_evaluated
 from softkin.report.overview import of_models
+from softkin.report.side_by_side import column_data, page, pooled, pooled_claims
 
 MOST = 20
 """The maximum number of models on one page, limited by distinguishable colours, dashes and markers"""

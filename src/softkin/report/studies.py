@@ -21,7 +21,6 @@ from softkin.lab.training.methods import letters
 from softkin.metrics import catalogue, scopes
 from softkin.predictions import Predictions
 from softkin.report import curves, matrix, render, study_overview
-from softkin.report.comparison import explained_by, page, pooled
 from softkin.report.data import (
     Column,
     ComparisonPage,
@@ -33,6 +32,7 @@ from softkin.report.data import (
     TableRow,
     UnknownOfMethods,
 )
+from softkin.report.side_by_side import explained_by, page, pooled
 
 LONGEST_HISTORY = 400  # points of a training curve; more than it has pixels
 

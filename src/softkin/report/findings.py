@@ -16,7 +16,6 @@ from softkin.metrics.catalogue import METRICS
 from softkin.metrics.catalogue import shown as shown_metrics
 from softkin.metrics.measurement import MeasuredData
 from softkin.report import data
-from softkin.report.comparison import column_data
 from softkin.report.data import (
     Column,
     MonitorPage,
@@ -27,6 +26,7 @@ from softkin.report.data import (
     ResultsPage,
     WindowShown,
 )
+from softkin.report.side_by_side import column_data
 
 RULES = {
     "coverage": ("Covered", True, True),

@@ -13,7 +13,7 @@ from command_line import run
 from softkin import evaluation, metrics, report
 from softkin.evaluation.groups import evaluate_groups
 from softkin.predictions import Predictions
-from softkin.report import answers, first_screen, groups
+from softkin.report import answers, first_screen, group_rows
 
 
 def grouped(n=900, k=4):
@@ -78,7 +78,7 @@ def test_votes_have_no_groups_on_a_page():
     rows = grouped()
     known = evaluation.groups.evaluate_groups(rows, resamples=100)
     known["groups"][0]["metrics"]["accuracy"] = {"value": None, "absent": "votes"}
-    assert groups.shown(known, rows) is None
+    assert group_rows.shown(known, rows) is None
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -9,7 +9,7 @@ from command_line import run
 from places import ROOT
 from softkin import report
 from softkin.evaluation import monitoring
-from softkin.report import results
+from softkin.report import findings
 
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
 COMMANDS = {
@@ -46,7 +46,7 @@ def test_the_page_shows_the_numbers_of_json(build, tmp_path, capsys):
 
 def test_limits_are_marked(tmp_path, capsys):
     _, output, _ = run(capsys, *COMMANDS["of_limits"], "--json")
-    page = results.of_limits(json.loads(output))
+    page = findings.of_limits(json.loads(output))
     assert [row["mark"] for row in page["rows"]] == ["open", "broken", "kept"]
     assert page["headline"] == "1 of 3 limits is broken"
     assert (page["tone"], page["rows"][1]["limit"]["kind"]) == ("bad", "within")
@@ -54,14 +54,14 @@ def test_limits_are_marked(tmp_path, capsys):
 
 def test_what_a_rule_promises_stands_beside_what_it_kept(capsys):
     _, output, _ = run(capsys, *COMMANDS["of_rules"], "--json")
-    detail = results.of_rules(json.loads(output))["detail"]
+    detail = findings.of_rules(json.loads(output))["detail"]
     assert "88.7 % of the samples (promised: at least 90 %; the difference may be sampling noise)" in detail
     assert "% are wrong (promised: at most 5 %)" in detail
 
 
 def test_a_value_beyond_its_limit_is_in_the_headline(capsys):
     _, output, _ = run(capsys, "check", TEST, "--max", "ece=5%", "--json")
-    page = results.of_limits(json.loads(output))
+    page = findings.of_limits(json.loads(output))
     assert page["headline"] == "No limit is shown to be broken, but 1 of 1 value lies beyond"
 
 
@@ -71,7 +71,7 @@ def test_limits_and_pictures_are_drawn(browser, tmp_path, capsys):
     browser.resize(1280, 900)
     for build, command in COMMANDS.items():
         _, output, _ = run(capsys, *command, "--json")
-        data = getattr(results, build)(json.loads(output))
+        data = getattr(findings, build)(json.loads(output))
         page = browser.open(report.write(tmp_path / f"{build}.html", data)[0])
         assert page.console() == []
         if build == "of_limits":
