@@ -11,7 +11,7 @@ from places import EXAMPLES
 from softkin import metrics, report
 from softkin.metrics.measurement import Settings
 from softkin.predictions import Predictions, load
-from softkin.report import curves, positive
+from softkin.report import answers, curves, positive
 
 N = 3000
 
@@ -162,3 +162,34 @@ def test_both_ends_of_a_small_file_are_in_the_headline():
     assert data["binary"]["headline"] == (
         "Too extreme: where it says 4 %, 9 % are class 1, and where it says 95 %, 68 %"
     )
+
+
+def plain(lines):
+    """Without marks, as a reader sees them."""
+    return [re.sub("<[^>]*>", "", line) for line in lines]
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_a_calibrator_that_halves_an_error_that_is_none_of_chance_is_advised():
+    """The error of 9.1 % is less than twice what chance alone shows, 4.8 %, and yet no chance; 4.2 % are left."""
+    data = report.build(load(EXAMPLES / "churn.csv"), resamples=200)
+    (line, *_) = plain(answers._calibration_advice(data))
+    assert re.search(r"Fit ensemble temperature scaling: calibration error of the probability of class 1 9\.1", line)
+    fine = {**data, "variants": [dict(variant) for variant in data["variants"]]}
+    fine["variants"][0]["positive"] = {
+        **fine["variants"][0]["positive"],
+        "error": {"value": 0.02, "low": 0.0, "high": 0.05},
+    }
+    (line,) = plain(answers._calibration_advice(fine))
+    assert line.startswith(
+        "The probability of class 1 needs no calibrator, as far as 500 samples show: its error is 2.0"
+    )
+    worse = {
+        **fine,
+        "variants": [
+            fine["variants"][0] | {"positive": {"error": {"value": 0.04, "low": 0.01}}},
+            *fine["variants"][1:],
+        ],
+    }
+    (line, *_) = plain(answers._calibration_advice(worse))
+    assert line.startswith("No calibrator that was tried improves the probability of class 1: its error is 4.0")

@@ -299,12 +299,18 @@ def _binary_advice(data: Mapping[str, Any]) -> list[str]:
     raw, *others = data["variants"]
     name = named(data["binary"]["positive"], 40)
     errors = _positive_errors(data)
-    chance = from_number(raw["positive"]["error"].get("when_calibrated", {"value": 0.0})["value"])
+    error = raw["positive"]["error"]
     best = min(others, key=lambda variant: errors[variant["key"]])
-    if errors["raw"] <= 2 * chance or errors[best["key"]] > 0.9 * errors["raw"]:
+    if from_number(error.get("low", 0.0)) <= 0:  # its test does not reject calibration
+        chance = f" (chance alone: {percent(error['when_calibrated']['value'])})" if "when_calibrated" in error else ""
         return [
-            f"No calibrator that was tried improves the probability of {name}: its error is {percent(errors['raw'])} "
-            f"(chance alone: {percent(chance)}), at best {percent(errors[best['key']])} after one."
+            f"The probability of {name} needs no calibrator, as far as {data['num_samples']:,} samples show: "
+            f"its error is {percent(errors['raw'])}{chance}."
+        ]
+    if errors[best["key"]] > 0.9 * errors["raw"]:
+        return [
+            f"No calibrator that was tried improves the probability of {name}: its error is {percent(errors['raw'])}, "
+            f"at best {percent(errors[best['key']])} after one."
         ]
     says = f"calibration error of the probability of {name} {number_pair(errors['raw'], errors[best['key']])}"
     lines = [f"<strong>Fit {escaped(_inside(best['name']))}</strong>: {says}, cross-fitted."]
