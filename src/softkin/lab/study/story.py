@@ -222,7 +222,10 @@ def _repair(rows: "Sequence[Row]", plain: "Row", repaired: "Row | None", fine: b
         return [] if fine else ["A calibrator may repair it without training again: add ts to the methods."]
     if repaired is not None:
         changes = [f"{title} {_from_to(plain, repaired, metric)}" for metric, title in DECIDING.items()]
-        return [f"Without training again, {repaired.title} repairs it: {', '.join(changes)}."]
+        says = f"Without training again, {repaired.title} repairs it"
+        if fine:
+            says = f"There is no gap to repair, but without training again {repaired.title} gains"
+        return [f"{says}: {', '.join(changes)}."]
     best = min(after, key=lambda row: row.cells[CALIBRATION].value)
     harmed = [row for row in after if any(_worse(row, registry.ONE_HOT, metric) for metric in DECIDING)]
     seen = best.cells[CALIBRATION].against.get(registry.ONE_HOT)
