@@ -1,7 +1,7 @@
 """A CSV from somebody else's tool: semicolons, decimal commas, rounded rows, its own name for the labels, texts.
 
-``python examples/csv_from_elsewhere.py [FOLDER]`` draws ``csv_from_elsewhere.png``. On the command line:
-``softkin evaluate export.csv``, without options: what the file means is inferred, and said.
+``python examples/csv_from_elsewhere.py [FOLDER]`` draws ``csv_from_elsewhere.png``. On the command line,
+``softkin evaluate export.csv`` needs no options: it infers what the file means, and says so.
 """
 
 import sys

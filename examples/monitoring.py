@@ -1,7 +1,7 @@
 """Monitoring without labels: what accuracy calibrated confidences promise week by week.
 
-``python examples/monitoring.py [FOLDER]`` draws ``monitoring.png``. The estimate holds as long as calibration does: in
-the last weeks images become noisy, and it falls more slowly than the accuracy that labels show.
+``python examples/monitoring.py [FOLDER]`` draws ``monitoring.png``. The estimate holds only while calibration does. In
+the last weeks images become noisy, and the estimate falls more slowly than the accuracy that labels show.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """My Lightning module: one callback. ``python examples/my_lightning.py [FOLDER]`` draws ``my_lightning.png``.
 
-In several processes, ``torchrun --nproc_per_node 2 examples/my_lightning.py [FOLDER]``: each row still counts once.
+With several processes (``torchrun --nproc_per_node 2 examples/my_lightning.py [FOLDER]``) each row still counts once.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""Two GPUs, or two processes: ``torchrun --nproc_per_node 2 examples/two_gpus.py [FOLDER]``; alone it is one process.
+"""Two GPUs, or two processes: ``torchrun --nproc_per_node 2 examples/two_gpus.py [FOLDER]``.
 
-Each process feeds its share of the rows; ``compute`` sums over the processes, and each of them gets the metric of all
-rows. ``softkin train`` under ``accelerate launch`` does the same.
+With plain ``python`` it is one process. Each process feeds its share of the rows; ``compute`` sums over the processes,
+and each of them gets the metric of all rows. ``softkin train`` under ``accelerate launch`` does the same.
 """
 
 import os

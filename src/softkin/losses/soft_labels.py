@@ -372,8 +372,8 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
     A loss that is part of a model adds only ``weight`` to its ``state_dict``, as in PyTorch, and ``auto_alpha`` if α
     moves. It is an ``nn.CrossEntropyLoss`` also for skorch, which then returns probabilities, not logits.
 
-    Checkpoints saved without the loss therefore load strictly into a model with it, and the reverse. If a
-    checkpoint does hold labels (saved with ``persistent=True``), they are loaded.
+    Checkpoints saved without the loss therefore load strictly into a model with it, and the reverse if α is fixed. If
+    a checkpoint does hold labels (saved with ``persistent=True``), they are loaded.
 
     Args:
         soft_labels: Q, (K, K) with rows that sum to 1, or ``SparseRows`` for very many classes.
