@@ -9,7 +9,7 @@ import torch
 
 from softkin import SoftkinError, distances
 from softkin._core.assumption import Assumption
-from softkin.distances.tree_files import WordNet, _singulars, holds_tree, in_words, read_tree
+from softkin.distances.tree_files import WordNet, _singulars, classes_in, holds_samples, holds_tree, in_words, read_tree
 from softkin.evaluation.deciding import tree_of
 from softkin.predictions import Predictions
 
@@ -275,6 +275,37 @@ def test_kinds_without_a_common_root_get_one(tmp_path):
     with pytest.warns(Assumption, match="2 roots"):
         tree = tree_of(str(tmp_path / "t.csv"), Predictions(torch.zeros(2, 4), class_names=names))
     assert sorted(tree.names[4:-1]) == ["pets", "vehicles"]
+
+
+@pytest.mark.filterwarnings("ignore:.*roots")
+@pytest.mark.parametrize(("head", "turned"), [("kind,name", False), ("Category,Item", False), ("species,genus", True)])
+def test_words_for_kinds_and_their_members_are_a_header(tmp_path, head, turned):
+    pairs = [("pets", "cat"), ("pets", "dog"), ("vehicles", "car"), ("vehicles", "bus")]
+    lines = [",".join(pair[::-1] if turned else pair) for pair in pairs]
+    (tmp_path / "t.csv").write_text("\n".join([head, *lines]))
+    assert set(read_tree(tmp_path / "t.csv").leaves) == {"cat", "dog", "car", "bus"}
+
+
+def test_a_first_line_that_may_be_a_header_is_said_to_be_an_edge(tmp_path):
+    (tmp_path / "t.csv").write_text("fish,shark\npets,cat\npets,dog\n")
+    with pytest.warns(Assumption, match=r"its first line is read as an edge \('shark' is below 'fish'\)"):
+        assert read_tree(tmp_path / "t.csv").leaves == ["shark", "cat", "dog"]
+    (tmp_path / "t.csv").write_text("fish,shark\npets,cat\npets,dog\nall,fish\nall,pets\n")
+    assert read_tree(tmp_path / "t.csv").leaves == ["shark", "cat", "dog"]
+
+
+def test_labelled_texts_are_no_tree(tmp_path):
+    (tmp_path / "t.csv").write_text("utterance,intent\npay my bill,pay\nlost my card,card\n")
+    assert holds_samples(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("parent,child\npets,cat\n")
+    assert not holds_samples(tmp_path / "t.csv")
+
+
+def test_classes_of_a_tree_that_nobody_named(tmp_path):
+    (tmp_path / "t.csv").write_text("cat,animal\ndog,animal\ncar,vehicle\nvan,vehicle\n")
+    assert classes_in(read_tree(tmp_path / "t.csv")) == ["cat", "dog", "car", "van"]
+    (tmp_path / "t.csv").write_text("animal,cat\nanimal,dog\nvehicle,car\n")
+    assert classes_in(read_tree(tmp_path / "t.csv")) == ["cat", "dog", "car"]
 
 
 def test_a_root_above_one_class_each_says_nothing(tmp_path):

@@ -126,7 +126,7 @@ def read(arguments: argparse.Namespace, *, kind: str = "distances") -> SourceRea
     classes, origin = classes_of(str(source), size=arguments.size)
     given = chosen(arguments)
     name = arguments.distance or named_by_options(given)
-    if name is None and source.suffix.lower() in readers.SUFFIXES:
+    if name is None and source.suffix.lower() in readers.SUFFIXES and not distances.tree_files.holds_samples(source):
         tree = distances.tree_files.holds_tree(source)
         name, option = ("taxonomy", "tree") if tree else ("file", "matrix")
         given[option] = source
@@ -184,7 +184,7 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
     from softkin import SoftkinError, distances
     from softkin._core import checks
     from softkin.distances import saving as readers
-    from softkin.distances.tree_files import holds_tree, read_tree
+    from softkin.distances.tree_files import classes_in, holds_samples, holds_tree, read_tree
     from softkin.lab import data
     from softkin.lab.data.loading import is_known_file
 
@@ -192,9 +192,11 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
     suffix = path.suffix.lower()
     if suffix == ".txt":
         return read_names(path), None
-    if suffix in readers.SUFFIXES and (path.exists() or not is_known_file(path)):
+    is_matrix = suffix in readers.SUFFIXES and (path.exists() or not is_known_file(path))
+    if is_matrix:
         files.require_regular(path)
-        names = read_tree(path).leaves if holds_tree(path) else read_matrix_names(path)
+    if is_matrix and not holds_samples(path):
+        names = classes_in(read_tree(path)) if holds_tree(path) else read_matrix_names(path)
         files.within("classes", len(names), str(path))
         if len(names) < 2:
             raise SoftkinError(f"{path} must hold at least 2 classes, it holds {len(names)}.")

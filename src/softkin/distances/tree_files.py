@@ -210,6 +210,33 @@ def _singulars(name: str) -> Iterator[str]:
 
 
 NESTED = (".json", ".yaml", ".yml")
+KINDS = (
+    "kind",
+    "category",
+    "group",
+    "type",
+    "family",
+    "genus",
+    "supercategory",
+    "coarse",
+    "broader",
+    "hypernym",
+    "superclass",
+)
+MEMBERS = (
+    "name",
+    "item",
+    "class",
+    "label",
+    "species",
+    "subcategory",
+    "fine",
+    "narrower",
+    "hyponym",
+    "subclass",
+    "leaf",
+)
+"""Words over the two columns of a tree, besides those that have a role"""
 CLASS = ("class", "class_name")  # as the first of two columns, with the superclass in the second
 
 Names: TypeAlias = Sequence[str | Sequence[str]]
@@ -282,6 +309,17 @@ def _turned(hierarchy: Hierarchy, class_names: Names) -> Hierarchy:
     return Hierarchy([(TOP, top) for top in tops if len(tops) > 1] + pairs, name=hierarchy.name)
 
 
+def classes_in(hierarchy: Hierarchy) -> list[str]:
+    """The classes of a tree that nobody named: its leaves, or its roots if plainly the child came first in each line.
+
+    It did if no node has two children and some have several parents, which no tree has; see ``_turned``.
+    """
+    above = [parent for parents in hierarchy.parents.values() for parent in parents]
+    if len(set(above)) < len(above) or max(map(len, hierarchy.parents.values())) < 2:
+        return hierarchy.leaves
+    return [node for node, parents in hierarchy.parents.items() if not parents]
+
+
 def read_tree(path: str | Path) -> Hierarchy:
     """What lies below what, from a file.
 
@@ -314,14 +352,47 @@ def holds_tree(path: str | Path) -> bool:
     form = tables.form_of(path)
     if form not in ("csv", "tsv"):
         return form is not None or Path(path).suffix.lower() in (".txt", *NESTED)
-    with files.reading(path, "CSV"), files.open_file(path) as file:
-        start = file.read(2**16)
-        lines = [line for line in start.decode(tables.encoding_of(start), "replace").splitlines() if line.strip()]
-    cells = tables.split_lines(lines[:20])
+    cells = _first_lines(path)
     if len(cells) < 2 or any(len(line) != 2 for line in cells[:-1]):  # the last line may be cut off
         return False
     is_header = {cell.strip().lower() for cell in cells[0]} == {"parent", "child"}
     return is_header or not any(checks.is_number(cell) for line in cells[1:] for cell in line)
+
+
+def holds_samples(path: str | Path) -> bool:
+    """Whether separated values hold labelled texts or images, by their header: neither a tree nor a matrix."""
+    head = _first_lines(path)[:1] if tables.form_of(path) in ("csv", "tsv") else []
+    return any(roles.find(row, "label") and (roles.find(row, "text") or roles.find(row, "image")) for row in head)
+
+
+def _first_lines(path: str | Path) -> list[list[str]]:
+    """The cells of the first twenty lines of separated values."""
+    with files.reading(path, "CSV"), files.open_file(path) as file:
+        start = file.read(2**16)
+    lines = [line for line in start.decode(tables.encoding_of(start), "replace").splitlines() if line.strip()]
+    return tables.split_lines(lines[:20])
+
+
+def _headed(lines: Sequence[tuple[int, list[str]]], path: Path) -> tuple[int, int] | None:
+    """Where parent and child are, if the first of two cells a line is a header that no role knows: both words are
+    found nowhere else, and are words for a kind and for what is of that kind. Other words get a note: they may be one.
+    """
+    head = [roles.plain(cell) for cell in lines[0][1]]
+    if len(head) != 2 or len(lines) < 3:
+        return None
+    if any(roles.plain(cell) in head for _, row in lines[1:] for cell in row):
+        return None
+    for order in ((0, 1), (1, 0)):
+        if head[order[0]] in KINDS and head[order[1]] in MEMBERS:
+            return order
+    above, below = lines[0][1]
+    warnings.warn(
+        f"{path}: its first line is read as an edge ({below.strip()!r} is below {above.strip()!r}); call its columns "
+        "parent and child if it is a header.",
+        Assumption,
+        stacklevel=6,
+    )
+    return None
 
 
 def _pairs(path: Path) -> list[tuple[str, str]]:
@@ -339,6 +410,8 @@ def _pairs(path: Path) -> list[tuple[str, str]]:
     elif by_class:
         order = (head.index(group), head.index(label)) if label and group else (1, 0)
     has_header = bool(parent and child) or bool(by_class)
+    if not has_header and (found := _headed(lines, path)) is not None:
+        order, has_header = found, True
     pairs = []
     for number, row in lines[has_header:]:
         if len(row) <= max(order) or (not has_header and len(row) != 2):
