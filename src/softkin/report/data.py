@@ -1,7 +1,7 @@
 """The form of a page's data, which the JSON file beside the page holds; docs/report.md says what each field means.
 
 ``types.d.ts``, by which the page's script is checked, is made from these types: ``python scripts/page_types.py``. A
-change of meaning raises ``plain.VERSION``.
+change of meaning raises ``VERSION``.
 """
 
 from dataclasses import asdict

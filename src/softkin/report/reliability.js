@@ -56,7 +56,7 @@ function reliabilityChart(width, bins, bands, scope, label, open = null) {
     const x = f.X(b.low), w = Math.max(1, f.X(b.high) - x - 1);
     const group = svg("g", { class: b.count < FEW ? "bin few" : "bin" });
     if (b.count && b.count < FEW) {
-      group.append(svg("circle", { class: "few-point", cx: x + w / 2, cy: f.Y(b.likelihood), r: 3 }));
+      group.append(svg("circle", { class: "few-point", cx: f.X(b.confidence), cy: f.Y(b.likelihood), r: 3 }));
     } else if (b.count) {
       const top = f.Y(b.likelihood), claimed = f.Y(b.confidence), over = b.confidence > b.likelihood;
       group.append(
