@@ -126,7 +126,7 @@ def study_title(study: str) -> str:
     key = next((key for key in STUDIES if study.startswith(key)), study)
     rest = [part for part in study.removeprefix(key).split("-") if part]
     words = {"fixed": "α = 0.1", "tuned": "α of four", "top5": "5 nearest classes"}
-    words |= {"untuned": "recipe's decay", "stopped": "stopped early", "all": "all images"}
+    words |= {"untuned": "recipe's decay", "stopped": "stopped early", "all": "all images", "prior": "with a prior"}
     return ", ".join([STUDIES.get(key, key), *(words.get(part, f"{part} per class") for part in rest)])
 
 

@@ -59,6 +59,7 @@ EXPECTED = {
     "fair-fashion-mnist": ("over", "SMS", False, "SMS"),
     "fair-scratch": ("over", "Dir-ODIR", False, "Dir-ODIR"),
     "fair-scratch-all": ("under", "Dir-ODIR", False, "Dir-ODIR"),
+    "fair-scratch-prior": ("over", "SMS", False, "SMS"),
     "fair-shipped-20": ("under", "TS", True, "NN+TS"),
     "fair-shipped-100": ("under", "TS", True, "Learned-WE+TS"),
 }
