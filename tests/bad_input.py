@@ -358,7 +358,7 @@ COMMANDS = [
 1 | similarity asymmetric.csv | asymmetric.csv: `distances` must be symmetric
 1 | similarity negative.csv | negative.csv is not a class matrix: `matrix` must not be negative
 1 | similarity nan.csv | nan.csv is not a class matrix: `matrix` must be finite
-1 | similarity oblong.csv | oblong.csv must name its rows and columns alike and in one order
+1 | similarity oblong.csv | oblong.csv must name its rows and columns alike, but they differ
 1 | similarity letters.csv | letters.csv must hold numbers below its header: could not convert string to float: 'x'
 1 | similarity numbers.csv | numbers.csv must begin with a header of class names
 1 | similarity empty.csv | empty.csv must hold a header of class names and a row for each class

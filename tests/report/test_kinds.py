@@ -77,7 +77,7 @@ def a_study():
             "name": "A study", "num_samples": 1000, "num_classes": 10, "methods": methods, "seeds": [0, 1, 2, 3, 4],
             "overview": study_overview.of_rows(rows, seconds={"one-hot": 2.0, "mixup": 1.2}, data="digits", num_samples=1000),
             "table": {"columns": columns, "rows": [{"method": key, "cells": one, "chosen": None} for key, one in cells.items()]},
-            "curves": {row.method: report.comparison.pooled([some(seed=place)]) for place, row in enumerate(rows)},
+            "curves": {row.method: report.side_by_side.pooled([some(seed=place)]) for place, row in enumerate(rows)},
         }
     )  # fmt: skip
 

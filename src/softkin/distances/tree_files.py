@@ -273,7 +273,7 @@ def _rooted(hierarchy: Hierarchy, class_names: Names) -> Hierarchy:
                 return hierarchy
             if node in roots:
                 roots[node] += 1
-    if len(roots) < 2 or max(roots.values()) < 2:
+    if len(roots) < 2 or max(roots.values()) < 2 or any(len(above) > 1 for above in hierarchy.parents.values()):
         return hierarchy
     named = ", ".join(list(roots)[:LISTED]) + (" …" if len(roots) > LISTED else "")
     warnings.warn(
