@@ -13,7 +13,7 @@ test: .venv/dev
 	@echo "All tests: about a quarter of an hour on two cores. The formulas alone: make quick."
 	$(RUN) -m pytest --numprocesses auto --dist loadfile
 
-# No simulations, no processes, no browser, no Ray, no other libraries: under two minutes on two cores.
+# No simulations, no processes, no browser, no Ray, no other libraries: under four minutes on two cores.
 quick: .venv/dev
 	$(RUN) -m pytest --numprocesses auto --dist loadfile -m "not slow"
 

@@ -374,7 +374,7 @@ def _first_lines(path: str | Path) -> list[list[str]]:
 
 
 def _headed(lines: Sequence[tuple[int, list[str]]], path: Path) -> tuple[int, int] | None:
-    """Where parent and child are, if the first of two cells a line is a header that no role knows: both words are
+    """Where parent and child are, if the first line, of two cells, is a header that no role knows: both words are
     found nowhere else, and are words for a kind and for what is of that kind. Other words get a note: they may be one.
     """
     head = [roles.plain(cell) for cell in lines[0][1]]
