@@ -64,6 +64,14 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "votes": ("votes", "counts", "soft_labels", "vote_counts", "annotations", "label_distribution"),
     "answers": ("top_logprobs", "logprobs", "log_probs", "log_probabilities"),
 }  # fmt: skip
+ABOVE = (
+    "kind", "category", "group", "type", "family", "genus", "supercategory", "coarse", "broader", "hypernym",
+    "superclass",
+)  # fmt: skip
+BELOW = (
+    "name", "item", "class", "label", "species", "subcategory", "fine", "narrower", "hyponym", "subclass", "leaf",
+)  # fmt: skip
+"""Words over the two columns of a tree, besides those that have a role"""
 MISTAKES = (
     "wrong", "is_wrong", "was_wrong", "error", "is_error", "incorrect", "is_incorrect", "misclassified",
     "is_misclassified", "mistake", "is_mistake",

@@ -210,33 +210,6 @@ def _singulars(name: str) -> Iterator[str]:
 
 
 NESTED = (".json", ".yaml", ".yml")
-KINDS = (
-    "kind",
-    "category",
-    "group",
-    "type",
-    "family",
-    "genus",
-    "supercategory",
-    "coarse",
-    "broader",
-    "hypernym",
-    "superclass",
-)
-MEMBERS = (
-    "name",
-    "item",
-    "class",
-    "label",
-    "species",
-    "subcategory",
-    "fine",
-    "narrower",
-    "hyponym",
-    "subclass",
-    "leaf",
-)
-"""Words over the two columns of a tree, besides those that have a role"""
 CLASS = ("class", "class_name")  # as the first of two columns, with the superclass in the second
 
 Names: TypeAlias = Sequence[str | Sequence[str]]
@@ -383,7 +356,7 @@ def _headed(lines: Sequence[tuple[int, list[str]]], path: Path) -> tuple[int, in
     if any(roles.plain(cell) in head for _, row in lines[1:] for cell in row):
         return None
     for order in ((0, 1), (1, 0)):
-        if head[order[0]] in KINDS and head[order[1]] in MEMBERS:
+        if head[order[0]] in roles.ABOVE and head[order[1]] in roles.BELOW:
             return order
     above, below = lines[0][1]
     warnings.warn(

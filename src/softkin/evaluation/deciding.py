@@ -369,6 +369,8 @@ def uppermost(tree: Tree) -> Tensor:
 
 # In words
 
+PROMISE = re.compile(r"at (most|least) ([\d.]+) %")  # in the sentence of a guarantee
+
 
 def of_kind(result: ComparedRules, kind: str) -> list[RuleLine]:
     """The lines of a comparison whose rules are sets, or answers and abstaining, and could be measured."""
@@ -404,16 +406,16 @@ def in_words(result: ComparedRules) -> tuple[str, list[str]]:
 
 def promised_share(line: RuleLine) -> float | None:
     """The share that a rule guarantees."""
-    found = re.search(r"at (?:most|least) ([\d.]+) %", line["guarantee"])
-    return float(found[1]) / 100 if found else None
+    found = PROMISE.search(line["guarantee"])
+    return float(found[2]) / 100 if found else None
 
 
 def _promised(line: RuleLine) -> str:
     """The share that a rule guarantees, beside the one that was measured."""
-    found = re.search(r"at (most|least) ([\d.]+) %", line["guarantee"])
-    if not found:
+    found, share = PROMISE.search(line["guarantee"]), promised_share(line)
+    if found is None or share is None:
         return ""
-    share, cell = float(found[2]) / 100, line["measures"].get("error" if found[1] == "most" else "coverage")
+    cell = line["measures"].get("error" if found[1] == "most" else "coverage")
     chance = False
     if cell is not None and "low" in cell:
         missed = (from_number(cell["value"]) - share) * (1 if found[1] == "most" else -1) > 0
