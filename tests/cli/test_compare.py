@@ -117,9 +117,41 @@ def test_options_describe_a_study():
         accuracy_budget=0.3,
         ood=("uniform", "gaussian"),
         aliases={"gasmask": "mask"},
+        tuning="first seed",
     )
-    assert parsed() == study.StudySpec(data="cifar100-features", tune=("weight-decay",))
+    usual = {"data": "cifar100-features", "tune": ("weight-decay",), "tuning": "first seed"}
+    assert parsed() == study.StudySpec(**usual, alpha=("auto", 0.05, 0.2, 0.5))
+    assert parsed("--tuning", "each-seed").tuning == "each seed"
+    assert parsed("--beta", "1,2").alpha == ("auto",)  # a list says how many trials there are
+    assert parsed("--beta", "1").trials == 4
     assert parsed("--seeds", "7,9").seeds == (7, 9)
+
+
+def test_where_a_calibrator_follows_values_are_chosen_for_what_it_makes_of_them():
+    spec = parsed("--methods", "one-hot,we,we+ts,uniform,learned+ts,mixup")
+    assert (spec.selects("we"), spec.selects("we+ts")) == ("nll", "refined-nll")
+    assert [values["alpha"] for values in spec.candidates("we")] == ["auto", 0.05, 0.2, 0.5]
+    assert [values["alpha"] for values in spec.candidates("uniform")] == ["auto", 0.05, 0.2, 0.5]
+    assert len(spec.candidates("learned")) == len(spec.candidates("mixup")) == 4  # as many trials for all
+    assert spec.candidates("one-hot") == [{}]
+
+
+def test_a_kin_head_is_seen_beside_its_controls(tmp_path, capsys):
+    spec = parsed("--methods", "one-hot,ts,kin-head,we+kin-head")
+    assert spec.methods == ("one-hot", "ts", "kin-head", "we+kin-head", "head", "we+head", "ensemble+ts")
+    assert spec.parameters == {"members": (2,)}
+    assert parsed("--methods", "one-hot,kin-head,head,ensemble").methods == ("one-hot", "kin-head", "head", "ensemble")
+    assert parsed("--methods", "kin-head", "--members", "3").parameters == {"members": (3,)}
+    path = tmp_path / "study.toml"
+    path.write_text('methods = ["one-hot", "kin-head"]')
+    assert parsed("--config", str(path)).methods == ("one-hot", "kin-head")  # a file says everything
+    output = ["--output", str(tmp_path / "s"), "--seeds", "1", "--dry-run"]
+    assert main(["compare", "--methods", "one-hot,kin-head", *output]) == 0
+    assert (
+        "Beside a kin head, also head, ensemble+ts: the same without kin, and two networks." in capsys.readouterr().err
+    )
+    assert main(["compare", "--methods", "one-hot,ts,ts", *output]) == 0
+    assert "Beside" not in capsys.readouterr().err
 
 
 def test_a_file_and_options_over_it(tmp_path):
@@ -287,7 +319,8 @@ def test_a_network_of_ones_own_that_cannot_be_built(tmp_path, capsys, monkeypatc
 
 
 def test_dry_run_writes_nothing(tmp_path, capsys):
-    command = ["compare", *SMALL, "--methods", "one-hot,ts,we", "--beta", "1,2,4", "--output", str(tmp_path / "s")]
+    command = ["compare", *SMALL, "--methods", "one-hot,ts,we", "--beta", "1,2,4", "--tuning", "each-seed"]
+    command += ["--output", str(tmp_path / "s")]
     assert main([*command, "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "one-hot, seed 0 (shared by 2 runs)" in out

@@ -111,6 +111,13 @@ def searches() -> list[str]:
     return list(SEARCHES)
 
 
+def tunings() -> list[str]:
+    """Where a study chooses its values."""
+    from softkin.lab.study.spec import TUNINGS
+
+    return [name.replace(" ", "-") for name in TUNINGS]
+
+
 def study_methods() -> list[str]:
     """The columns that a study can have."""
     from softkin.lab.study.columns import known

@@ -92,6 +92,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "grid: try every value; halving: the better half of the values trains for twice as long (default: grid)",
         choices.searches,
     )
+    choices.choose(
+        what.add_argument("--tuning"),
+        "where values are chosen: on the first seed for all of them, or on each seed for itself: {} (default: first-seed; "
+        "with --config: each-seed)",
+        choices.tunings,
+    )
     what.add_argument(
         "--accuracy-budget",
         type=float,
@@ -148,9 +154,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def _add_values(command: argparse._ArgumentGroup) -> None:
     """Add the parameters of training methods; those of smoothing have defaults of their own here."""
     usual = {
-        "alpha": "; compare itself defaults to auto, adjusted during training by the gap on validation rows",
+        "alpha": "; auto adjusts it during training by the gap on validation rows; compare itself tries auto, 0.05, 0.2 "
+        "and 0.5, unless another parameter has a list",
         "beta": "; compare itself defaults to auto, fitted to what one-hot training confuses",
-        "mixing": "; compare itself tries several values around the default, as many as for β",
+        "mixing": "; compare itself tries several values around the default, as many as for α and β",
         "top_m": "; a single value, not a list",
         "prior_rows": "; compare itself defaults to 1, for learned-we and the other learned- methods",
     }
@@ -160,15 +167,22 @@ def _add_values(command: argparse._ArgumentGroup) -> None:
         declare(command, [replace(option, about=about, kind=kind)], lists=True)
 
 
-DEFAULTS: dict[str, Any] = {"data": "cifar100-features", "tune": ["weight-decay"]}
-"""Of the command, where a study in a file or in Python has others"""
+DEFAULTS: dict[str, Any] = {
+    "data": "cifar100-features",
+    "tune": ["weight-decay"],
+    "tuning": "first seed",
+    "alpha": ["auto", 0.05, 0.2, 0.5],
+}
+"""Of the command, where a study in a file or in Python has others. The α that closes the gap is rarely the best one for
+a temperature that follows, so both kinds are tried"""
 FIELDS = ("data", "size", "max_per_class", "validation", "test", "model", "methods", "seeds")
-CHOICES = ("tune", "half_steps", "select", "search", "accuracy_budget", "vectors", "ood")
+CHOICES = ("tune", "half_steps", "select", "search", "tuning", "accuracy_budget", "vectors", "ood")
 
 
 def spec_of(arguments: argparse.Namespace) -> "StudySpec":
     """The study that the options and the configuration file describe."""
     from softkin._io import files
+    from softkin.lab.study import columns
     from softkin.lab.study.spec import OWN_FIELDS, StudySpec, read_toml, trusted
 
     typed = {name: getattr(arguments, name) for name in (*FIELDS, *OWN_FIELDS, *CHOICES)}
@@ -181,6 +195,9 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
             StudySpec.from_dict({key: value for key, value in values.items() if typed.get(key) is None})
     usual = {} if arguments.config is not None else DEFAULTS  # a file says everything
     values = usual | values | {name: value for name, value in typed.items() if value is not None}
+    tried = [getattr(arguments, option.name, None) for option in choices.declared(choices.of_methods)]
+    if usual and typed["alpha"] is None and any(isinstance(value, list | tuple) and len(value) > 1 for value in tried):
+        del values["alpha"]  # whoever lists values of one parameter has said how many trials a method gets
     recipe = dict(values.get("recipe", {}))
     if arguments.recipe is not None:
         recipe = {"name": arguments.recipe}
@@ -194,7 +211,12 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
         values["parameters"] = {**values.get("parameters", {}), **parameters}
     if arguments.alias:
         values["aliases"] = {**values.get("aliases", {}), **running.aliases(arguments)}
-    return StudySpec.from_dict(values)
+    spec = StudySpec.from_dict(values)
+    if arguments.methods is None or not (beside := columns.controls(spec.methods)):
+        return spec
+    if columns.TWO_NETWORKS in beside:
+        values["parameters"] = {"members": 2, **values.get("parameters", {})}
+    return StudySpec.from_dict(values | {"methods": [*spec.methods, *beside]})
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -231,6 +253,8 @@ def run(arguments: argparse.Namespace) -> None:
     from softkin.lab import study
 
     spec = spec_of(arguments)
+    if arguments.methods is not None and (beside := spec.methods[len(dict.fromkeys(arguments.methods)) :]):
+        say(f"Beside a kin head, also {', '.join(beside)}: the same without kin, and two networks.", to=sys.stderr)
     if arguments.dry_run:
         from softkin.lab.study.estimate import estimate
 

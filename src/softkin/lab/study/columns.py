@@ -191,6 +191,20 @@ def head(_kin: Tensor | None) -> KinHead:
 HEADS: dict[str, Callable[[Tensor | None], KinHead]] = {"kin-head": kin_head, "head": head}
 """The heads by their names in studies"""
 USES_KIN = "kin-head"
+TWO_NETWORKS = "ensemble+ts"
+
+
+def controls(names: Sequence[str]) -> tuple[str, ...]:
+    """What a kin head must be seen beside: the same head without kin, and two networks averaged.
+
+    Example:
+        >>> controls(("one-hot", "kin-head"))
+        ('head', 'ensemble+ts')
+    """
+    kin = [name for name in names if parts(name)[1] == USES_KIN]
+    wanted = (*(name.removesuffix(USES_KIN) + "head" for name in kin), TWO_NETWORKS) if kin else ()
+    ensembles = [name for name in names if parts(name)[0] == parts(TWO_NETWORKS)[0]]
+    return tuple(name for name in wanted if name not in names and not (name == TWO_NETWORKS and ensembles))
 
 
 def fit(unfitted: KinHead, validation: Predictions, samples: "dict[str, Samples]") -> KinHead:

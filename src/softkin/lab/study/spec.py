@@ -147,6 +147,8 @@ class StudySpec:
             raise ValueError("`mixing` must be above 0, got 0; without mixing that is one-hot.")
         if self.select in catalogue.METRICS:
             self._set("select", catalogue.METRICS.canonical(self.select))
+        if isinstance(self.tuning, str):
+            self._set("tuning", self.tuning.replace("-", " "))
         for key, allowed in (("select", selectable()), ("search", SEARCHES), ("tuning", TUNINGS)):
             if getattr(self, key) is not None or key != "select":
                 require(getattr(self, key), allowed, key)
