@@ -94,8 +94,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     choices.choose(
         what.add_argument("--tuning"),
-        "where values are chosen: on the first seed for all of them, or on each seed for itself: {} (default: first-seed; "
-        "with --config: each-seed)",
+        "where values are chosen: on the first seed for all of them, or on each seed for itself: {} (default: "
+        "first-seed; with --config: each-seed)",
         choices.tunings,
     )
     what.add_argument(
@@ -154,8 +154,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def _add_values(command: argparse._ArgumentGroup) -> None:
     """Add the parameters of training methods; those of smoothing have defaults of their own here."""
     usual = {
-        "alpha": "; auto adjusts it during training by the gap on validation rows; compare itself tries auto, 0.05, 0.2 "
-        "and 0.5, unless another parameter has a list",
+        "alpha": "; auto adjusts it during training by the gap on validation rows; compare itself tries auto, 0.05, "
+        "0.2 and 0.5, unless another parameter has a list",
         "beta": "; compare itself defaults to auto, fitted to what one-hot training confuses",
         "mixing": "; compare itself tries several values around the default, as many as for α and β",
         "top_m": "; a single value, not a list",
