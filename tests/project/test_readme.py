@@ -91,7 +91,7 @@ def test_code_blocks_compile_and_commands_parse():
 
 
 def test_it_is_short_and_says_when_the_method_helps_in_three_points():
-    assert len(README.split()) <= 610
+    assert len(README.split()) <= 550
     section = README.partition("## When does it help?")[2].partition("\n## ")[0]
     assert len(re.findall(r"^- ", section, re.MULTILINE)) == 3
     assert "](docs/results.md)" in section
