@@ -273,18 +273,53 @@ def fair_cell(row: dict[str, Any], key: str, factor: float, digits: int) -> str:
     return f"**{text}**" if row["cells"][key]["against"]["ts"]["p_value"] <= 0.05 else text
 
 
+def networks(study: str) -> dict[str, int]:
+    """The number of networks that each method trains: those of an ensemble, and a first one that labels are taken from.
+
+    Hours on the clock would say more of what else the machine did.
+    """
+    path = RECORDS / study / "records.jsonl.gz"
+    records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    follows = {one["digest"]: one["spec"]["outputs"] is not None for one in records if one["kind"] == "training"}
+    return {
+        one["method"]: (one["cost"] or {}).get("networks", 1) + follows.get(one["chosen"], False)
+        for one in records
+        if one["kind"] == "result"
+    }
+
+
+def set_sizes(study: str) -> dict[str, str]:
+    """The mean size of APS sets of each network that a temperature follows: one-hot's, and what others have more."""
+    rows = [row for row in json.loads((RECORDS / "selective.json").read_text()) if row["study"] == study]
+    if not rows or "aps_size" not in rows[0]:
+        return {}
+    sizes = {
+        name: [row["aps_size"] for row in rows if row["method"] == name]
+        for name in dict.fromkeys(row["method"] for row in rows)
+    }
+    return {
+        name: f"{fmean(own):.2f}" if name == "ts" else difference(own, sizes["ts"], 1, 2) for name, own in sizes.items()
+    }
+
+
 def fair_table(study: str) -> str:
     """What each method has more than one-hot followed by a temperature, paired by seed and by test row."""
     rows = rows_of(study)
     if not rows:
         return "Not finished yet."
+    trained, size = networks(study), set_sizes(study)
     lines = [
-        [method_title(row, second_names(study))]
-        + [fair_cell(row, key, factor, digits) for key, (_, factor, digits) in FAIR.items()]
+        [
+            method_title(row, second_names(study)),
+            *(fair_cell(row, key, factor, digits) for key, (_, factor, digits) in FAIR.items()),
+            *([size.get(method, "–")] if size else []),
+            str(trained[method]),
+        ]
         for method, row in rows.items()
         if method != "ts"
     ]
-    return markdown([study_title(study), *(title for title, _, _ in FAIR.values())], 1, lines)
+    heads = [*(title for title, _, _ in FAIR.values()), *(["APS sets"] if size else []), "networks"]
+    return markdown([study_title(study), *heads], 1, lines)
 
 
 def tuning_table(*studies: str) -> str:
@@ -410,26 +445,30 @@ def models_table() -> str:
 
 
 def networks_table() -> str:
-    """NLL after each calibrator, on networks of other people."""
+    """NLL after a temperature, on networks of other people, and what other calibrators have more."""
     rows = others()["networks"]
-    titles = list(rows[0]["nll"])
+    titles = [title for title in rows[0]["nll"] if title not in ("none", "TS")]
     lines = []
     for row in rows:
         means = {title: fmean(values) if None not in values else math.inf for title, values in row["nll"].items()}
-        best = min(means.values())
-        texts = ["∞" if math.isinf(value) else f"{value:.4f}" for value in means.values()]
-        bold = [f"**{text}**" if value == best else text for text, value in zip(texts, means.values(), strict=True)]
-        lines.append([row["network"].rpartition("-")[0], *bold])
-    return markdown(["NLL", *titles], 1, lines)
+        cells = ["∞" if math.isinf(means[title]) else f"{means[title]:.4f}" for title in ("none", "TS")]
+        for title in titles:
+            mean, half = row["against_ts"][title]
+            text = f"{mean:+.4f} ± {half:.4f}".replace("-", "−")
+            cells.append(f"**{text}**" if abs(mean) > half else text)
+        lines.append([row["network"].rpartition("-")[0], *cells])
+    return markdown(["NLL", "none", "TS", *(f"{title} − TS" for title in titles)], 1, lines)
 
 
 def climbing_table() -> str:
     """How much smaller the area under risk against coverage is where a network climbs instead of abstaining."""
+    own = {"demo": "perceptron on the shipped features", "fair-scratch": "WRN-10-1 from scratch"}
     lines = [
-        [row["network"].rpartition("-")[0], *(f"{100 * fmean(values):.1f} %" for values in row["gain"].values())]
+        [own.get(row["network"], row["network"].rpartition("-")[0]), row["tree"]]
+        + [f"{100 * fmean(values):.1f} %" for values in row["gain"].values()]
         for row in others()["climbing"]
     ]
-    return markdown(["gain of climbing", "as given", "after a temperature"], 1, lines)
+    return markdown(["gain of climbing", "tree", "as given", "after a temperature"], 2, lines)
 
 
 def decisions_table(study: str) -> str:
