@@ -339,6 +339,32 @@ def tuning_table(*studies: str) -> str:
     return markdown(["NLL of one-hot + TS; the others against it", *variants.values()], 1, lines)
 
 
+CLAIMS = {
+    "names better than uniform": ("we+ts", "uniform+ts"),
+    "names better than a temperature alone": ("we+ts", "ts"),
+    "learned better than uniform": ("learned+ts", "uniform+ts"),
+    "learned better than a temperature alone": ("learned+ts", "ts"),
+    "PS-KD better than a temperature alone": ("ps-kd+ts", "ts"),
+    "two networks better than one": ("ensemble+ts", "ts"),
+}
+
+
+def claims_table(*studies: str) -> str:
+    """NLL of one method less that of another, each followed by a temperature: the recipe's decay, then tuned decay."""
+    lines = []
+    for claim, (method, other) in CLAIMS.items():
+        cells = []
+        for study in studies:
+            parts = []
+            for variant in ("-untuned", ""):
+                rows = rows_of(study + variant)
+                own, plain = (rows[name]["cells"]["nll"]["values"] for name in (method, other))
+                parts.append(fair_cell(rows[method], "nll", 1, 3) if other == "ts" else difference(own, plain, 1, 3))
+            cells.append(" → ".join(parts))
+        lines.append([claim, *cells])
+    return markdown(["NLL, recipe's decay → tuned", *map(study_title, studies)], 1, lines)
+
+
 SELECTIVE = {
     "aurc": ("AURC by confidence", 100, 2),
     "aurc_norm": ("by normalised logits", 100, 2),
@@ -569,6 +595,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "fair": fair_table,
     "fair-baselines": fair_baselines_table,
     "tuning": tuning_table,
+    "claims": claims_table,
     "under": under_table,
     "selective": selective_table,
     "sets": sets_table,
