@@ -14,7 +14,8 @@ FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 SMALL = 7
 STUDIES = (
     "fair-cifar100-10", "fair-cifar100-20", "fair-cifar100-50", "fair-cifar100-100", "fair-cifar100-400",
-    "fair-banking77", "fair-clinc150", "fair-digits", "fair-fashion-mnist", "fair-scratch",
+    "fair-shipped-20", "fair-shipped-100", "fair-banking77", "fair-clinc150", "fair-digits", "fair-fashion-mnist",
+    "fair-scratch", "fair-scratch-all",
 )  # fmt: skip
 ROWS = (
     "ets", "dir-odir", "sms", "uniform+ts", "we+ts", "tree+ts", "out+ts", "nn+ts", "learned+ts", "learned-we+ts",
@@ -26,9 +27,12 @@ KIN = {"we+ts", "tree+ts", "out+ts", "nn+ts", "learned+ts", "learned-we+ts", "ki
 def forest() -> None:
     """NLL of each method less that of one-hot followed by a temperature: methods as rows, studies as panels."""
     studies = [study for study in STUDIES if rows_of(study)]
-    figure = Figure(figsize=(max(6, 1.6 + 1.15 * len(studies)), 3.9), layout="constrained")
-    axes = figure.subplots(1, len(studies), sharey=True, squeeze=False)[0]
-    for ax, study in zip(axes, studies, strict=True):
+    across = -(-len(studies) // 2)
+    figure = Figure(figsize=(1.6 + 1.2 * across, 7.2), layout="constrained")
+    panels = figure.subplots(2, across, sharey=True, squeeze=False)
+    for ax in panels.flat[len(studies) :]:
+        ax.set_axis_off()
+    for ax, study in zip(panels.flat, studies, strict=False):
         rows = rows_of(study)
         reach = 0.0
         for level, method in enumerate(ROWS):
@@ -44,7 +48,8 @@ def forest() -> None:
         # A range of its own, as effects differ tenfold between studies; what is far worse lies beyond it.
         ax.set_xlim(-1.1 * reach, 0.7 * reach)
         ax.xaxis.set_major_locator(MaxNLocator(3))
-        ax.set_title(study_title(study).replace(", ", "\n").replace(" from", "\nfrom"), fontsize=SMALL)
+        title = study_title(study).replace(" CIFAR-100 f", " f")
+        ax.set_title(title.replace(", ", "\n").replace(" from", "\nfrom"), fontsize=SMALL)
         ax.tick_params(labelsize=SMALL - 1)
         ax.grid(axis="y", linewidth=0.3)
     titles = [
@@ -52,8 +57,9 @@ def forest() -> None:
         for method in ROWS
     ]
     titles = [{"ets": "ETS", "dir-odir": "Dirichlet", "uniform": "uniform", "mixup": "mixup"}.get(t, t) for t in titles]
-    axes[0].set_yticks(range(len(ROWS)), titles, fontsize=SMALL)
-    axes[0].set_ylim(len(ROWS) - 0.4, -0.6)
+    panels[0, 0].set_yticks(range(len(ROWS)), titles, fontsize=SMALL)
+    panels[1, 0].tick_params(axis="y", labelsize=SMALL)
+    panels[0, 0].set_ylim(len(ROWS) - 0.4, -0.6)
     figure.supxlabel(
         "NLL less that of one-hot + temperature, nats (left is better; scales differ; far worse lies outside); "
         "squares: class similarity",
