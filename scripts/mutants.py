@@ -226,8 +226,11 @@ def main() -> int:
     os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), arguments.timeout)
-        import scipy.stats  # noqa: F401
+        import scipy.stats  # noqa: F401  each child would take seconds to load these
+        import sklearn.linear_model
+        import sklearn.metrics  # noqa: F401
         import torch
+        import torch._dynamo
 
         torch.set_num_threads(1)
         for file, mutant in chosen:
