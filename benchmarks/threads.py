@@ -3,15 +3,15 @@
     python benchmarks/threads.py
 
 Small operations on several threads wait for each other at barriers, and on a machine with other work they wait long.
-Each piece of work runs in a process of its own, with torch's default number of threads and with one, in turns.
+Each piece of work runs in a process of its own, with torch's default number of threads and with one in turns, so that
+both see the same machine. The last column is the processor time that other threads than the caller's used.
 """
 
+import json
 import multiprocessing
 import subprocess
 import sys
-from statistics import median
 
-TURNS = 3
 WORK = {
     "TemperatureScaling().fit, 5,000 × 100": "calibrators.TemperatureScaling().fit(Z[:5000], y[:5000])",
     "VectorScaling().fit, 5,000 × 100": "calibrators.VectorScaling().fit(Z[:5000], y[:5000])",
@@ -21,23 +21,33 @@ WORK = {
     "classwise_ece, 10,000 × 100": "metrics.classwise_ece(P, y)",
 }
 CODE = """
-import os, sys, time
+import json, sys, time
+from statistics import median
 import torch
 from softkin import calibrators, metrics
-if sys.argv[2] == "one":
-    torch.set_num_threads(1)
+TURNS = 15
+default = torch.get_num_threads()
 generator = torch.Generator().manual_seed(0)
 Z = 3 * torch.randn(10_000, 100, generator=generator)
 y = torch.multinomial((0.7 * Z).softmax(1), 1, generator=generator)[:, 0]
 P = Z.softmax(1)
 work = compile(sys.argv[1], "work", "eval")
+begin = time.process_time()
 eval(work)
-times = []
-for _ in range(5):
-    begin = time.process_time()
-    eval(work)
-    times.append(time.process_time() - begin)
-print(sorted(times)[2])
+calls = max(1, min(20, int(0.05 / (time.process_time() - begin))))  # of a turn, so that a turn is not a tick
+used = {1: [], default: []}
+others = []
+for turn in range(2 * TURNS):
+    threads = (1, default)[turn % 2]
+    torch.set_num_threads(threads)
+    time.sleep(0.02)  # threads of the turn before, which may still wait for more work
+    whole, own = time.process_time(), time.thread_time()
+    for _ in range(calls):
+        eval(work)
+    whole, own = time.process_time() - whole, time.thread_time() - own
+    used[threads].append(whole / calls)
+    others.append((whole - own) / calls)
+print(json.dumps([median(used[1]), median(used[default]), median(others[1::2])]))
 """
 
 
@@ -47,22 +57,16 @@ def busy() -> None:
         sum(range(10_000))
 
 
-def seconds(work: str, threads: str) -> float:
-    """Processor seconds of one call, the median of five."""
-    done = subprocess.run([sys.executable, "-c", CODE, work, threads], capture_output=True, text=True, check=True)
-    return float(done.stdout)
-
-
 def main() -> None:
     """Print a row for each piece of work."""
     other = multiprocessing.Process(target=busy, daemon=True)
     other.start()
-    print("| work beside a busy process | one thread, ms | default threads, ms | ratio |")
-    print("| --- | ---: | ---: | ---: |")
+    print("| work beside a busy process | one thread, ms | default threads, ms | ratio | in other threads, ms |")
+    print("| --- | ---: | ---: | ---: | ---: |")
     for title, work in WORK.items():
-        turns = [(seconds(work, "one"), seconds(work, "all")) for _ in range(TURNS)]
-        one, default = (1000 * median(part) for part in zip(*turns, strict=True))
-        print(f"| {title} | {one:.1f} | {default:.1f} | {default / one:.2f} |", flush=True)
+        done = subprocess.run([sys.executable, "-c", CODE, work], capture_output=True, text=True, check=True)
+        one, default, others = (1000 * seconds for seconds in json.loads(done.stdout))
+        print(f"| {title} | {one:.2f} | {default:.2f} | {default / one:.2f} | {others:.2f} |", flush=True)
     other.terminate()
 
 

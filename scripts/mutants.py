@@ -4,7 +4,8 @@
 comparison, a number by one, a term dropped), runs the test file of the same name with each, then the golden numbers of
 metrics, and prints the mutants that survive. Of a folder, mutants are drawn from all its modules that have such a test
 file. Mutants are made in a copy of the sources: the work tree stays as it is. Each is tested in a child of this
-process, which has the libraries loaded. With ``--log FILE`` a run that was stopped goes on where it stopped.
+process, which has the libraries loaded. With ``--log FILE`` a run that was stopped goes on where it stopped; mutants
+are tried in the order of the draw, so that those tried until then are a random draw too.
 """
 
 import argparse
@@ -219,15 +220,17 @@ def main() -> int:
             parser.error(f"there is no {path}; say with --tests what to run.")
     chosen = [(file, mutant) for file in files for mutant in mutants(file.read_text())]
     if arguments.count is not None and arguments.count < len(chosen):
-        places = random.Random(arguments.seed).sample(range(len(chosen)), arguments.count)
-        chosen = [chosen[place] for place in sorted(places)]
+        chosen = random.Random(arguments.seed).sample(chosen, arguments.count)
     tried: list[bool] = []
     known = dict(_verdicts(arguments.log))
     os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), arguments.timeout)
-        import scipy.stats  # noqa: F401
+        import scipy.stats  # noqa: F401  each child would take seconds to load these
+        import sklearn.linear_model
+        import sklearn.metrics  # noqa: F401
         import torch
+        import torch._dynamo
 
         torch.set_num_threads(1)
         for file, mutant in chosen:

@@ -5,9 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from sklearn.naive_bayes import GaussianNB
+from torch.overrides import TorchFunctionMode
 
 from softkin import calibrators, metrics
 from softkin._core import threads
+from softkin.sklearn import CalibratedClassifier
 
 
 @pytest.fixture(autouse=True)
@@ -93,4 +96,46 @@ def test_small_work_runs_on_one_thread_and_large_work_on_all(monkeypatch):
     )
     calibrators.TemperatureScaling().fit(torch.randn(10, 4), y[:10])
     assert seen[2:] == [1]
+    assert torch.get_num_threads() == 4
+
+
+class Watched(TorchFunctionMode):
+    """Remembers with how many threads each operation of torch runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func.__name__ not in ("__get__", "_set_grad_enabled"):  # these compute nothing
+            self.seen.append(torch.get_num_threads())
+        return func(*args, **(kwargs or {}))
+
+
+Z = torch.randn(60, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+Y = torch.arange(60) % 3
+X, LABELS = Z.numpy(), Y.numpy()
+T = calibrators.TemperatureScaling().fit(Z, Y)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: metrics.interval(Z.softmax(1), Y, "ece_hist"),
+        lambda: metrics.when_calibrated(Z.softmax(1), "ece_hist"),
+        lambda: metrics.compare(Z.softmax(1), (2 * Z).softmax(1), Y, "nll"),
+        lambda: T.predict_proba(Z),
+        lambda: calibrators.TemperatureScaling().fit(Z, Y).certify(Z, Y),
+        lambda: calibrators.fit_best(Z, Y, ["temperature", "vector"]),
+        lambda: calibrators.floor_of(Z.softmax(1)),
+        lambda: CalibratedClassifier(GaussianNB()).fit(X, LABELS).predict_proba(X),
+    ],
+    ids=["interval", "when_calibrated", "compare", "predict_proba", "certify", "fit_best", "floor_of", "sklearn"],
+)
+def test_no_operation_on_few_numbers_runs_on_several_threads(work):
+    with Watched() as watched:
+        work()
+    given = 3  # softmax and the like, which the test itself asks for
+    assert len(watched.seen) > given
+    assert watched.seen[given:].count(4) == 0, f"{watched.seen.count(4)} of {len(watched.seen)}"
     assert torch.get_num_threads() == 4

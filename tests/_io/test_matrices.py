@@ -153,6 +153,24 @@ def test_matrices_of_two_writers_are_refused_together_but_not_one_by_one(tmp_pat
         distances.load(tmp_path, class_names=NAMES)
 
 
+def test_the_table_of_labels_is_read_with_its_folder_or_refused(tmp_path):
+    put(tmp_path / "m", 1.0)
+    put(tmp_path / "other", 2.0)
+    table = matrices.read_any(tmp_path / "m" / "labels.csv")
+    mark = smoothing.read(tmp_path / "m" / "labels.safetensors").together
+    assert (table.kind, table.together) == ("labels", mark)
+    assert torch.equal(table.values, smoothing.load(tmp_path / "m", class_names=NAMES))
+    mine = (tmp_path / "m" / "labels.csv").read_text()
+    (tmp_path / "other" / "labels.csv").replace(tmp_path / "m" / "labels.csv")
+    with pytest.raises(SoftkinError, match=r"m holds the files of two runs: labels\.csv was not written with"):
+        similarity.load(tmp_path / "m", class_names=NAMES)
+    for unmarked in (mine.replace(f"labels {mark}", "labels"), mine.replace(f"labels {mark}", ""), "owl"):
+        (tmp_path / "m" / "labels.csv").write_text(unmarked)  # somebody's own table
+        assert similarity.load(tmp_path / "m", class_names=NAMES).shape == (3, 3)
+    (tmp_path / "m" / "labels.csv").unlink()
+    assert similarity.load(tmp_path / "m", class_names=NAMES).shape == (3, 3)
+
+
 @pytest.mark.slow
 def test_a_reader_of_a_folder_sees_one_writer_or_the_other(tmp_path):
     writer = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from calibration_data import drawn
 from softkin.calibrators import EnsembleTemperatureScaling
 from softkin.calibrators.ensemble import Members, mse_weights, nll_weights
-from softkin.calibrators.temperature import below_top
+from softkin.calibrators.temperature import below_top, best_temperature
 
 
 def nll(z, y, t):
@@ -92,3 +92,15 @@ def test_whole_weights_are_repeated_rows_and_votes_are_rows_of_shares(objective)
     rows = torch.cat([z, z, z, z]), torch.cat([y, y, y, (y + 1) % 4])
     each = EnsembleTemperatureScaling(objective=objective).fit(*rows)
     torch.testing.assert_close(voted.predict_proba(z), each.predict_proba(z), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("objective", ["mse", "nll"])
+def test_the_certificate_counts_the_iterations_of_both_searches(objective):
+    z, y = drawn()
+    u, own = below_top(z, y)
+    least = best_temperature(u, own, objective)
+    _, _, iterations = (mse_weights if objective == "mse" else nll_weights)(Members.of(u, own, y, least.beta))
+    fitted = EnsembleTemperatureScaling(objective=objective).fit(z, y)
+    assert least.iterations > 0
+    assert iterations > 0
+    assert fitted.certificate_.iterations == least.iterations + iterations

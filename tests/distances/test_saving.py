@@ -9,7 +9,7 @@ import torch
 
 from command_line import run
 from softkin import SoftkinError, distances, similarity
-from softkin.distances import ClassNames
+from softkin.distances import ClassNames, saving
 from softkin.losses import ClassSimilarityLoss
 
 
@@ -100,3 +100,9 @@ def test_a_similarity_gives_back_its_distances():
 def test_weights_that_mix_nothing_are_refused(weights):
     with pytest.raises(ValueError, match="must be one for each of 2 matrices and not all 0"):
         distances.mixture([random_distances(4, 1), random_distances(4, 2)], weights)
+
+
+def test_weights_of_a_last_layer_may_have_any_name_if_only_one_array_fits(tmp_path):
+    W = np.random.default_rng(0).normal(size=(3, 4))
+    np.savez(tmp_path / "w.npz", head=W, bias=np.zeros(3), images=np.zeros((3, 2, 2)))
+    assert torch.equal(saving.read_weights(tmp_path / "w.npz", 3), torch.from_numpy(W))

@@ -27,6 +27,7 @@ from PIL import Image
 from command_line import run
 from softkin import SoftkinError, distances
 from softkin._io import arrow, bundles, files, tables
+from softkin.cli import arguments as cli_arguments
 from softkin.distances import tree_files
 from softkin.lab import data
 from softkin.lab.data import cifar
@@ -571,3 +572,35 @@ def test_the_command_line_says_one_line(tmp_path, capsys):
         code, _, errors = run(capsys, *arguments)
         assert code == 1
         assert errors.count("\n") == 1, textwrap.shorten(errors, 500)
+
+
+@pytest.mark.filterwarnings("default")
+def test_messages_are_cut_before_they_are_searched(tmp_path, capsys, monkeypatch):
+    label = "=a" * 1_000_000  # each letter may begin an argument of the library
+    scores = {"cat": [0.2, 0.7], "dog": [0.8, 0.3]}
+    pq.write_table(pa.table({**scores, "label": [label, "dog"]}), tmp_path / "p.parquet", compression="zstd")
+    assert (tmp_path / "p.parquet").stat().st_size < 10_000
+    searched: list[int] = []
+
+    def recorded(search):
+        def recording(message, *others):
+            searched.append(len(message))
+            return search(message, *others)
+
+        return recording
+
+    for search in ("in_shell", "terminal"):
+        monkeypatch.setattr(cli_arguments, search, recorded(getattr(cli_arguments, search)))
+    for command in (["evaluate"], ["check", "--max", "nll=1"], ["calibrate", "fit", "--output", tmp_path / "c"]):
+        searched.clear()
+        code, _, errors = run(capsys, *command, tmp_path / "p.parquet")
+        assert code == 1
+        assert "the label must be a number or one of the classes cat, dog" in errors
+        assert len(errors.splitlines()[-1]) <= cli_arguments.LONGEST + 100
+        assert len(searched) >= 2
+        assert max(searched) <= 4 * cli_arguments.LONGEST
+
+
+def test_long_texts_that_are_no_message_are_not_cut():
+    text = "pass force=True\n" + 5000 * "a line\n"
+    assert cli_arguments.in_shell(text, {"--force"}) == text.replace("pass force=True", "add --force")

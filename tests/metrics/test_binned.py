@@ -177,3 +177,14 @@ def test_the_gaps_interval_is_only_that_of_one_bin_and_one_score(part):
     one_bin = Claims(torch.full((4, 2), 0.5, dtype=torch.float64), torch.tensor([0, 1, 0, 1]))
     assert statistic(one_bin, part=part).ends(0.95) is not None
     assert statistic(one_bin, part=part, scope="output").ends(0.95) is None
+
+
+def test_only_class_wise_errors_of_one_formula_and_one_set_of_bins_add_up():
+    claims = Claims.of(torch.full((6, 3), 1 / 3), torch.arange(6) % 3)
+    make = METRICS["classwise_ece"].statistic
+    mean = make(claims)
+    assert mean.adds_up_with(make(claims))
+    for options in ({"norm": 2}, {"norm": "max"}, {"n_bins": 7}):
+        assert not mean.adds_up_with(make(claims, **options))
+        assert not make(claims, **options).adds_up_with(mean)
+    assert not mean.adds_up_with(METRICS["ece_hist"].statistic(claims))

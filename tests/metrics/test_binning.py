@@ -183,3 +183,12 @@ def test_curves_of_sure_scores_equal_brute_force(k):
         assert curves.count[j, b] == inside.sum()
         assert curves.score_sum[j, b] == pytest.approx(p[inside, j].sum())
         assert curves.hit_sum[j, b] == (y[inside] == j).sum()
+
+
+def test_a_bin_for_each_answer():
+    p = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]])
+    curve = binning.by_answer(p, torch.tensor([0, 1, 2]))
+    assert curve.edges.tolist() == [0, 1, 2, 3]
+    assert curve.count.tolist() == [2, 0, 1]
+    torch.testing.assert_close(curve.score_sum, torch.tensor([1.3, 0, 0.8], dtype=torch.float64))
+    assert curve.hit_sum.tolist() == [1, 0, 1]

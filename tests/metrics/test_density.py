@@ -136,3 +136,10 @@ def test_a_score_on_the_edge_of_a_window_has_its_mirror_image():
     count, offset, _ = ordered.cells(8, -2, 4, "reflect").tolist()
     assert count == [1, 1, 1, 0]
     assert offset == pytest.approx([-0.5, 0.2 - 0.5, 0.8 - 0.5, 0])
+
+
+@pytest.mark.parametrize("score", [0.3, 0.9])
+def test_sums_of_scores_without_spread_have_the_exact_error_too(score):
+    sums = density.Sums.zeros(2**10)
+    sums.add(torch.full((40,), score, dtype=torch.float64), torch.arange(10))
+    assert sums.error("paper", "reflect", 1.0) == pytest.approx(abs(score - 0.25))

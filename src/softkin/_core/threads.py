@@ -5,9 +5,11 @@ time where another process keeps one of the cores busy. torch's setting belongs 
 begin inside a block inherit that of the block. Each block puts back what it found.
 """
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -59,3 +61,9 @@ def for_work(numbers: int) -> Iterator[None]:
         return
     with at_most(1):
         yield
+
+
+def numbers_in(values: Any) -> int:
+    """How many numbers an array holds; a list counts as few."""
+    shape = getattr(values, "shape", ())
+    return math.prod(shape) if isinstance(shape, tuple) else 0

@@ -27,6 +27,8 @@ MODULES: dict[str, str] = {"distances": "distances", "similarity": "similarity",
 KINDS = (*MODULES, "confusion")
 TOGETHER = tuple(MODULES)
 """The kinds that ``softkin similarity --output`` writes into one folder"""
+TABLE = "labels.csv"
+"""The labels in the same folder, for spreadsheets"""
 RESERVED = ("kind", "class_names", "source", "version", "together")
 TRIES = 20  # to read files of one writer where there are no locks
 
@@ -140,14 +142,17 @@ def together(parts: Mapping[MatrixKind, ClassMatrix]) -> dict[str, bytes]:
             for kind, part in parts.items()
         }
 
-    return contents({"together": files.sha256(b"".join(contents({}).values()))})
+    mark = files.sha256(b"".join(contents({}).values()))[:16]  # short enough for a cell of a table
+    labels = parts["labels"]
+    table = to_csv(labels.values, labels.class_names, kind="labels", together=mark)
+    return {**contents({"together": mark}), TABLE: table.encode()}
 
 
 def read_together(folder: str | Path) -> dict[str, ClassMatrix]:
     """Distances, similarity and labels by kind, from a folder that ``softkin similarity --output`` wrote.
 
-    If other processes write to the folder meanwhile, all three are from the same one. Each file by itself is always
-    whole, but files that are opened one after another may be from two writers.
+    If other processes write to the folder meanwhile, all three are from the same one, and so is the table of labels.
+    Each file by itself is always whole, but files that are opened one after another may be from two writers.
 
     Raises:
         SoftkinError: A file is missing or damaged, or the files were not written together.
@@ -159,7 +164,10 @@ def read_together(folder: str | Path) -> dict[str, ClassMatrix]:
             if missing is not None:
                 raise SoftkinError(f"{folder} could not be read: there is no {missing} in it.")
             read = {kind: read_any(folder / file_name(kind)) for kind in TOGETHER}
-        others = [file_name(kind) for kind in TOGETHER if read[kind].together != read[first].together]
+            in_table = _mark_of_table(folder / TABLE)
+        mark = read[first].together
+        others = [file_name(kind) for kind in TOGETHER if read[kind].together != mark]
+        others += [TABLE] if in_table not in ("", mark) else []
         if not others:
             break
         if not left:
@@ -169,6 +177,15 @@ def read_together(folder: str | Path) -> dict[str, ClassMatrix]:
             )
         time.sleep(0.01)  # without locks, a writer may be between two files
     return read
+
+
+def _mark_of_table(path: Path) -> str:
+    """The mark in the corner of a table of labels; empty if there is none, as where a spreadsheet replaced it."""
+    if not path.is_file():
+        return ""
+    with files.open_file(path) as file:
+        kind, _, mark = file.read(64).partition(b",")[0].decode("utf-8", "replace").strip().partition(" ")
+    return mark if kind == "labels" else ""
 
 
 def in_order_of(matrix: ClassMatrix, class_names: Sequence[str], path: str | Path) -> Tensor:
@@ -195,7 +212,7 @@ def _read_safetensors(path: Path) -> ClassMatrix:
 def _read_csv(path: Path, kind: str) -> ClassMatrix:
     """A header of class names, then one row of numbers per class; the first column may repeat the names.
 
-    The cell in the corner may say what kind of matrix it is.
+    The cell in the corner may say what kind of matrix it is, and which files were written together with it.
     """
     from softkin._io import tables
 
@@ -205,18 +222,20 @@ def _read_csv(path: Path, kind: str) -> ClassMatrix:
         raise SoftkinError(
             f"{path} must hold a header of class names and a row for each class, got {len(lines)} lines."
         )
-    header, body = lines[0], lines[1:]
+    header, body, mark = lines[0], lines[1:], ""
     if all(checks.is_number(cell) for cell in header):
         raise SoftkinError(f"{path} must begin with a header of class names, but its first line holds numbers.")
     if len(header) == len(body) + 1:  # a column of names
         corner, *header = header
-        kind = corner if corner in KINDS else kind
+        said, _, after = corner.partition(" ")
+        if said in KINDS:
+            kind, mark = said, after
         named = {line[0]: line for line in body}
         if set(named) != set(header) or len(named) < len(body):
             raise SoftkinError(f"{path} must name its rows and columns alike, but they differ.")
         if list(named) != header:
-            said = f"{path}: its rows are in another order than its columns; they are matched by name."
-            warnings.warn(said, Assumption, stacklevel=3)
+            words = f"{path}: its rows are in another order than its columns; they are matched by name."
+            warnings.warn(words, Assumption, stacklevel=3)
         numbered = [numbered[0], *(numbered[1 + body.index(named[name])] for name in header)]
         body = [named[name][1:] for name in header]
     for (number, _), line in zip(numbered[1:], body, strict=True):
@@ -228,15 +247,18 @@ def _read_csv(path: Path, kind: str) -> ClassMatrix:
         values = torch.tensor([[float(cell) for cell in line] for line in body], dtype=torch.float64)
     except ValueError as error:
         raise SoftkinError(f"{path} must hold numbers below its header: {error}.") from error
-    return ClassMatrix(values, header, kind, f"CSV file {path.name}")
+    return ClassMatrix(values, header, kind, f"CSV file {path.name}", together=mark)
 
 
-def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: MatrixKind) -> str:
-    """The matrix as text that spreadsheets and ``read`` open: names on both sides, the kind in the corner."""
+def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: MatrixKind, together: str = "") -> str:
+    """The matrix as text that spreadsheets and ``read`` open: names on both sides.
+
+    In the corner are the kind, and the mark of the files that were written together.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [escape.csv_cell(name) for name in class_names]
-    writer.writerow([kind, *names])
+    writer.writerow([f"{kind} {together}".rstrip(), *names])
     for name, row in zip(names, matrix.tolist(), strict=True):
         writer.writerow([name, *(repr(value) for value in row)])
     return text.getvalue()

@@ -4,7 +4,6 @@ How a calibrator is fitted, kept and exported is in ``softkin.calibrators.fitted
 defines.
 """
 
-import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -141,7 +140,7 @@ class Calibrator(Fitted[Tensor]):
             sample_weight: (N,) weights of the samples, for the calibrators whose ``takes_weights`` is true.
             ignore_index: A label of rows to leave out, such as 255 for pixels of no class.
         """
-        with threads.for_work(math.prod(getattr(logits, "shape", ())) or threads.SMALL):
+        with threads.for_work(threads.numbers_in(logits)):
             labels, class_names = numbered(labels, logits, class_names)
             given = rows_of(logits, labels, from_probabilities, sample_weight, ignore_index)
             if given.rows is not None and sample_ids is not None:
@@ -214,33 +213,34 @@ class Calibrator(Fitted[Tensor]):
                 a data frame are known. If the fit had names too, each class gets its own parameters, and the answer
                 has the columns as given.
         """
-        self.check_fitted()
-        values = checks.as_tensor(logits, "logits")
-        order = self.order_of(logits, class_names)
-        if order is not None:
-            if values.ndim < 2 or values.shape[1] == 1:
-                raise ValueError(
-                    f"`class_names` must be in the order of the fit: one score per sample is that of "
-                    f"{(self.class_names_ or [''])[-1]!r}, the second class of the fit."
+        with threads.for_work(threads.numbers_in(logits)):
+            self.check_fitted()
+            values = checks.as_tensor(logits, "logits")
+            order = self.order_of(logits, class_names)
+            if order is not None:
+                if values.ndim < 2 or values.shape[1] == 1:
+                    raise ValueError(
+                        f"`class_names` must be in the order of the fit: one score per sample is that of "
+                        f"{(self.class_names_ or [''])[-1]!r}, the second class of the fit."
+                    )
+                p = self.predict_proba(
+                    values[:, order], from_probabilities=from_probabilities, floor=floor, sample_ids=sample_ids
                 )
-            p = self.predict_proba(
-                values[:, order], from_probabilities=from_probabilities, floor=floor, sample_ids=sample_ids
-            )
-            return checks.like(p[:, order.argsort()], logits)
-        if values.ndim != 2 or values.shape[1] == 1:
-            return self._of_other_shape(values, logits, from_probabilities, floor, sample_ids)
-        z, _ = as_logits(logits, from_probabilities, self.floor_ if floor is None and from_probabilities else floor)
-        self.check_rows(z, sample_ids)
-        kind = "probabilities" if from_probabilities else "logits"
-        if not self.is_shift_invariant() and kind != self.fitted_from_:
-            raise ValueError(
-                f"{type(self).__name__} was fitted on {self.fitted_from_} and needs the same, got {kind}: "
-                "a constant in a row of logits, which probabilities lose, matters to it."
-            )
-        given = checks.as_tensor(logits, "logits")
-        as_given = self.fell_back_ and from_probabilities  # unchanged: a zero stays a zero
-        p = given.cpu().double() if as_given else self.answers(z)
-        return in_kind(p, logits)
+                return checks.like(p[:, order.argsort()], logits)
+            if values.ndim != 2 or values.shape[1] == 1:
+                return self._of_other_shape(values, logits, from_probabilities, floor, sample_ids)
+            z, _ = as_logits(logits, from_probabilities, self.floor_ if floor is None and from_probabilities else floor)
+            self.check_rows(z, sample_ids)
+            kind = "probabilities" if from_probabilities else "logits"
+            if not self.is_shift_invariant() and kind != self.fitted_from_:
+                raise ValueError(
+                    f"{type(self).__name__} was fitted on {self.fitted_from_} and needs the same, got {kind}: "
+                    "a constant in a row of logits, which probabilities lose, matters to it."
+                )
+            given = checks.as_tensor(logits, "logits")
+            as_given = self.fell_back_ and from_probabilities  # unchanged: a zero stays a zero
+            p = given.cpu().double() if as_given else self.answers(z)
+            return in_kind(p, logits)
 
     def _of_other_shape(
         self, values: Tensor, given: Array, from_probabilities: bool, floor: float | None, sample_ids: Any
@@ -294,37 +294,38 @@ class Calibrator(Fitted[Tensor]):
         """
         from softkin import metrics
 
-        if fallback is not None:
-            checks.option(fallback, "fallback", ("identity",))
-        if not self.is_fitted:
-            self.fit(logits, labels, from_probabilities=from_probabilities, floor=floor)
-        if from_probabilities and floor is None:
-            floor = self.floor_
-        values = checks.as_tensor(logits, "logits")
-        if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1):
-            given = rows_of(logits, labels, from_probabilities)
-            logits, labels = given.values, given.labels
-        z, y, _ = labelled_logits(logits, labels, from_probabilities, floor, least=2)
-        before = torch.softmax(z, dim=1)
-        source = before if from_probabilities else z
-        after = cross_fit(self, source, y, folds=folds, from_probabilities=from_probabilities, seed=seed)
-        held_out = HeldOut(
-            folds=min(folds, len(z)),
-            nll_before=metrics.nll(before, y),
-            nll_after=metrics.nll(after, y),
-            ece_before=metrics.ece_hist(before, y, scope="prediction"),
-            ece_after=metrics.ece_hist(after, y, scope="prediction"),
-        )
-        self.certificate_ = replace(self.certificate_, held_out=held_out)
-        if held_out.worse:
-            if fallback == "identity" and "NLL" in held_out.worse:
-                self.fell_back_ = True
-            warnings.warn(
-                f"{type(self).__name__} makes the held-out {' and '.join(held_out.worse)} worse: {held_out}."
-                + (" It now returns the uncalibrated probabilities." if self.fell_back_ else ""),
-                stacklevel=2,
+        with threads.for_work(threads.numbers_in(logits)):
+            if fallback is not None:
+                checks.option(fallback, "fallback", ("identity",))
+            if not self.is_fitted:
+                self.fit(logits, labels, from_probabilities=from_probabilities, floor=floor)
+            if from_probabilities and floor is None:
+                floor = self.floor_
+            values = checks.as_tensor(logits, "logits")
+            if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1):
+                given = rows_of(logits, labels, from_probabilities)
+                logits, labels = given.values, given.labels
+            z, y, _ = labelled_logits(logits, labels, from_probabilities, floor, least=2)
+            before = torch.softmax(z, dim=1)
+            source = before if from_probabilities else z
+            after = cross_fit(self, source, y, folds=folds, from_probabilities=from_probabilities, seed=seed)
+            held_out = HeldOut(
+                folds=min(folds, len(z)),
+                nll_before=metrics.nll(before, y),
+                nll_after=metrics.nll(after, y),
+                ece_before=metrics.ece_hist(before, y, scope="prediction"),
+                ece_after=metrics.ece_hist(after, y, scope="prediction"),
             )
-        return self.certificate_
+            self.certificate_ = replace(self.certificate_, held_out=held_out)
+            if held_out.worse:
+                if fallback == "identity" and "NLL" in held_out.worse:
+                    self.fell_back_ = True
+                warnings.warn(
+                    f"{type(self).__name__} makes the held-out {' and '.join(held_out.worse)} worse: {held_out}."
+                    + (" It now returns the uncalibrated probabilities." if self.fell_back_ else ""),
+                    stacklevel=2,
+                )
+            return self.certificate_
 
     # Files
 

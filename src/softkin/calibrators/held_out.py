@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from softkin._core import checks
+from softkin._core import checks, threads
 from softkin._core.checks import Array
 from softkin._core.named_labels import numbered
 from softkin.calibrators import zeros
@@ -160,15 +160,16 @@ def cross_fit(
 
     ``floor`` replaces a probability of 0 in all folds, as for ``Calibrator.fit``.
     """
-    checks.count(folds, "folds", least=2)
-    if len(logits) < 2:
-        raise ValueError(f"cross-fitting needs at least 2 samples, got {len(logits)}.")
-    z, labels, floor = labelled_logits(logits, labels, from_probabilities, floor, least=2)
-    source = torch.softmax(z, dim=1) if from_probabilities else z
-    calibrated = torch.empty_like(z)
-    for held in folds_of(len(logits), folds, seed):
-        rest = torch.ones(len(logits), dtype=torch.bool)
-        rest[held] = False
-        fold = calibrator.unfitted().fit(source[rest], labels[rest], from_probabilities=from_probabilities)
-        calibrated[held] = fold.predict_proba(source[held], from_probabilities=from_probabilities)
-    return calibrated
+    with threads.for_work(threads.numbers_in(logits)):
+        checks.count(folds, "folds", least=2)
+        if len(logits) < 2:
+            raise ValueError(f"cross-fitting needs at least 2 samples, got {len(logits)}.")
+        z, labels, floor = labelled_logits(logits, labels, from_probabilities, floor, least=2)
+        source = torch.softmax(z, dim=1) if from_probabilities else z
+        calibrated = torch.empty_like(z)
+        for held in folds_of(len(logits), folds, seed):
+            rest = torch.ones(len(logits), dtype=torch.bool)
+            rest[held] = False
+            fold = calibrator.unfitted().fit(source[rest], labels[rest], from_probabilities=from_probabilities)
+            calibrated[held] = fold.predict_proba(source[held], from_probabilities=from_probabilities)
+        return calibrated

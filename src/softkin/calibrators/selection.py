@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from softkin._core import threads
 from softkin._core.checks import Array
 from softkin._core.progress import track
 from softkin.calibrators.calibrator import REGISTRY, Calibrator
@@ -138,50 +139,51 @@ def fit_best(
     from softkin import metrics
     from softkin.metrics.scopes import Claims
 
-    if candidates is not None and not candidates:
-        raise ValueError("`candidates` must hold at least 1 calibrator, got none.")
-    z, y, floor = labelled_logits(logits, labels, from_probabilities, floor, least=2)
-    if candidates is None:
-        tried = default_candidates(searches=patient and affordable(*z.shape, folds=folds))
-    else:
-        tried = [_unfitted(candidate) for candidate in candidates]
-    raw = torch.softmax(z, dim=1)
-    source = raw if from_probabilities else z
-    known = metrics.catalogue.of(metric)
-    name = known.key if known else getattr(metric, "__name__", "metric")
+    with threads.for_work(threads.numbers_in(logits)):
+        if candidates is not None and not candidates:
+            raise ValueError("`candidates` must hold at least 1 calibrator, got none.")
+        z, y, floor = labelled_logits(logits, labels, from_probabilities, floor, least=2)
+        if candidates is None:
+            tried = default_candidates(searches=patient and affordable(*z.shape, folds=folds))
+        else:
+            tried = [_unfitted(candidate) for candidate in candidates]
+        raw = torch.softmax(z, dim=1)
+        source = raw if from_probabilities else z
+        known = metrics.catalogue.of(metric)
+        name = known.key if known else getattr(metric, "__name__", "metric")
 
-    def function(p: Tensor, labels: Tensor, **chosen: Any) -> float:
-        if known:
-            return known.statistic(Claims(p, labels), **chosen).value()
-        return metric(p, labels, **chosen)  # type: ignore[operator]
+        def function(p: Tensor, labels: Tensor, **chosen: Any) -> float:
+            if known:
+                return known.statistic(Claims(p, labels), **chosen).value()
+            return metric(p, labels, **chosen)  # type: ignore[operator]
 
-    def cost(score: float) -> float:
-        return known.cost(score) if known and larger_is_better is None else -score if larger_is_better else score
+        def cost(score: float) -> float:
+            return known.cost(score) if known and larger_is_better is None else -score if larger_is_better else score
 
-    def trial(candidate: Calibrator) -> tuple[Candidate, Tensor]:
-        start = time.perf_counter()
-        p = cross_fit(candidate, source, y, folds=folds, from_probabilities=from_probabilities, seed=seed)
-        seconds = time.perf_counter() - start
-        return Candidate(candidate, float(function(p, y, **options)), seconds), p
+        def trial(candidate: Calibrator) -> tuple[Candidate, Tensor]:
+            start = time.perf_counter()
+            p = cross_fit(candidate, source, y, folds=folds, from_probabilities=from_probabilities, seed=seed)
+            seconds = time.perf_counter() - start
+            return Candidate(candidate, float(function(p, y, **options)), seconds), p
 
-    trials = [trial(candidate) for candidate in track(tried, "calibrators", total=len(tried), show=progress)]
-    trials.sort(key=lambda trial: cost(trial[0].score))
-    if candidates is None and not patient and affordable(*z.shape, folds=folds):
-        ahead = type(trials[0][0].calibrator)
-        trials += [trial(ahead(**chosen)) for chosen in ahead.searches]
+        trials = [trial(candidate) for candidate in track(tried, "calibrators", total=len(tried), show=progress)]
         trials.sort(key=lambda trial: cost(trial[0].score))
-    (best, best_p), *others = trials
-    comparison = None
-    if others:
-        comparison = metrics.compare(
-            best_p, others[0][1], y, metric, confidence=confidence, resamples=resamples, seed=seed, **options
-        )
-    uncalibrated = float(function(raw, y, **options))
-    if cost(best.score) > cost(uncalibrated):
-        warnings.warn(
-            f"even the best of {len(trials)} calibrators makes {name} worse on held-out samples: "
-            f"{uncalibrated:.5f} → {best.score:.5f}.",
-            stacklevel=2,
-        )
-    winner = best.calibrator.unfitted().fit(source, y, from_probabilities=from_probabilities, floor=floor)
-    return BestFit(winner, name, uncalibrated, [candidate for candidate, _ in trials], comparison)
+        if candidates is None and not patient and affordable(*z.shape, folds=folds):
+            ahead = type(trials[0][0].calibrator)
+            trials += [trial(ahead(**chosen)) for chosen in ahead.searches]
+            trials.sort(key=lambda trial: cost(trial[0].score))
+        (best, best_p), *others = trials
+        comparison = None
+        if others:
+            comparison = metrics.compare(
+                best_p, others[0][1], y, metric, confidence=confidence, resamples=resamples, seed=seed, **options
+            )
+        uncalibrated = float(function(raw, y, **options))
+        if cost(best.score) > cost(uncalibrated):
+            warnings.warn(
+                f"even the best of {len(trials)} calibrators makes {name} worse on held-out samples: "
+                f"{uncalibrated:.5f} → {best.score:.5f}.",
+                stacklevel=2,
+            )
+        winner = best.calibrator.unfitted().fit(source, y, from_probabilities=from_probabilities, floor=floor)
+        return BestFit(winner, name, uncalibrated, [candidate for candidate, _ in trials], comparison)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softkin._core import checks
+from softkin._core import checks, threads
 from softkin._core.checks import Array
 
 TINY = torch.finfo(torch.float64).tiny
@@ -53,16 +53,17 @@ class Floor:
 
 def floor_of(probabilities: Array, labels: Array | None = None) -> Floor:
     """The value that replaces a probability of 0 in (N, K) probabilities; without labels, half of the smallest step."""
-    p = checks.as_tensor(probabilities, "probabilities").cpu().to(torch.float64)
-    y = None if labels is None else checks.class_labels(labels, num_samples=len(p), num_classes=p.shape[1]).cpu()
-    positive = p[p > 0]
-    if not len(positive):
-        return Floor(TINY, TINY, 0, 0)
-    step = smallest_step(positive)
-    zeros = p.numel() - len(positive)
-    half = max(step / 2, TINY)  # half of the smallest float64 is 0
-    ratio = math.exp(_typical(p, y, math.log(half))) if zeros and y is not None else 1.0
-    return Floor(max(half * ratio, TINY), step, zeros, p.numel())
+    with threads.for_work(threads.numbers_in(probabilities)):
+        p = checks.as_tensor(probabilities, "probabilities").cpu().to(torch.float64)
+        y = None if labels is None else checks.class_labels(labels, num_samples=len(p), num_classes=p.shape[1]).cpu()
+        positive = p[p > 0]
+        if not len(positive):
+            return Floor(TINY, TINY, 0, 0)
+        step = smallest_step(positive)
+        zeros = p.numel() - len(positive)
+        half = max(step / 2, TINY)  # half of the smallest float64 is 0
+        ratio = math.exp(_typical(p, y, math.log(half))) if zeros and y is not None else 1.0
+        return Floor(max(half * ratio, TINY), step, zeros, p.numel())
 
 
 def smallest_step(positive: Tensor) -> float:

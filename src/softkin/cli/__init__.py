@@ -30,7 +30,7 @@ from softkin.cli import (
     status,
     train,
 )
-from softkin.cli.arguments import CommandParser, examples, in_shell, one_line
+from softkin.cli.arguments import CommandParser, examples, one_line
 from softkin.cli.printing import say
 
 GROUPS = {
@@ -128,7 +128,7 @@ def _run(arguments: argparse.Namespace, interrupts: Sequence[int], options: Set[
 
     def show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         kind = "note" if issubclass(category, Assumption) else "warning"
-        say(f"softkin: {kind}: {one_line(in_shell(str(message), options))}", to=sys.stderr)
+        say(f"softkin: {kind}: {one_line(str(message), options)}", to=sys.stderr)
 
     try:
         with warnings.catch_warnings():
@@ -152,7 +152,7 @@ def _run(arguments: argparse.Namespace, interrupts: Sequence[int], options: Set[
         if interrupts:  # what follows a broken import may be any error
             print(f"softkin {arguments.command}: interrupted", file=sys.stderr)
             return 130
-        say(f"softkin {arguments.command}: {one_line(in_shell(in_words(error), options))}", to=sys.stderr)
+        say(f"softkin {arguments.command}: {one_line(in_words(error), options)}", to=sys.stderr)
         if isinstance(error, OSError):
             _silence()  # at exit Python would try to write the rest again, and fail again
         if isinstance(error, ValueError | TypeError):  # from an argument; files raise SoftkinError

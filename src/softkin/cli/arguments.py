@@ -25,9 +25,13 @@ WIDEST = 118  # characters in a line of help, however wide the terminal is
 MOST_SEED = 2**63 - 1  # the largest that torch's generators take
 
 
-def one_line(message: str) -> str:
-    """A message as one line without terminal control sequences, truncated if it is very long."""
-    line = terminal(" ".join(message[: 4 * LONGEST].split()))
+def one_line(message: str, options: Set[str] = frozenset()) -> str:
+    """A message as one line without terminal control sequences, truncated if it is very long.
+
+    Arguments of the library become the ``options`` of a command, as ``in_shell`` does. A file may hold a class name of
+    megabytes, so the message is cut before anything is searched in it.
+    """
+    line = terminal(" ".join(in_shell(message[: 4 * LONGEST], options).split()))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
@@ -69,7 +73,6 @@ def in_shell(message: str, options: Set[str]) -> str:
         name = f"--{match['name'].replace('_', '-')}"
         return f"{name} {match['value']}" if name in options else match[0]
 
-    message = message[: 4 * LONGEST]  # a file may hold a class name of megabytes, and ``one_line`` cuts it anyway
     message = _BOTH.sub(beside, message)
     message = re.sub(r"\b(?P<name>[a-z]\w{0,60})='(?P<value>[\w.-]{1,60})'", valued, message)
     message = re.sub(r"(?P<verb>pass )?\b(?P<name>[a-z]\w{0,60})=(True\b|None\b|(?=[ ;,.)]|$))", option, message)

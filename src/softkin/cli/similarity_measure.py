@@ -202,7 +202,7 @@ def _contents(
     matrix: "ClassMatrix", measured: "ClassDistances", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace
 ) -> dict[Path, bytes | str]:
     """The content of each file to write, by path."""
-    from softkin._io.matrices import ClassMatrix, to_csv, together
+    from softkin._io.matrices import ClassMatrix, together
 
     names, folder = matrix.class_names, arguments.output
     with_beta = matrix.source if arguments.beta is None else f"{matrix.source}; beta={arguments.beta:g}"
@@ -216,8 +216,7 @@ def _contents(
             "labels": ClassMatrix(labels, names, "labels", with_alpha),
         }
     )
-    table = to_csv(labels, names, kind="labels")
-    return {**{folder / name: content for name, content in contents.items()}, folder / FILES[-1]: table}
+    return {folder / name: content for name, content in contents.items()}
 
 
 def _report(matrix: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from softkin._core import checks, randomness
+from softkin._core import checks, randomness, threads
 from softkin._core.checks import Array
 from softkin._core.named_labels import columns_of, names_of, numbered
 from softkin.metrics import catalogue, resampling
@@ -136,9 +136,10 @@ def interval(
         ignore_index: A label of rows to leave out.
         options: Options of the metric.
     """
-    known = catalogue.named(metric)
-    claims = Claims.of(probabilities, labels, sample_weight=sample_weight, ignore_index=ignore_index)
-    return resampling.interval(known.statistic(claims, **options), confidence, resamples, seed)
+    with threads.for_work(threads.numbers_in(probabilities)):
+        known = catalogue.named(metric)
+        claims = Claims.of(probabilities, labels, sample_weight=sample_weight, ignore_index=ignore_index)
+        return resampling.interval(known.statistic(claims, **options), confidence, resamples, seed)
 
 
 def when_calibrated(
@@ -171,19 +172,20 @@ def when_calibrated(
         >>> 0.005 < when_calibrated(P, "ece_hist") < 0.03  # the mean of |share of hits − ½| for 500 coins is 0.018
         True
     """
-    known = catalogue.named(metric)
-    level = checks.level(confidence)
-    checks.count(draws, "draws")
-    if getattr(probabilities, "ndim", 2) == 1:
-        s = checks.unit_scores(checks.as_tensor(probabilities, "probabilities"))
-        claimed = Pool(s, torch.empty(0), len(s), 1)
-        right = next(claimed.redrawn(randomness.generator(seed), 1))[1][0]
-        return _of_redrawn(known, Claims.of(s, right), level, draws, seed, options)
-    p = checks.probabilities(probabilities)
-    # Only a bandwidth that depends on the hits depends on these labels; for its sake they are drawn, too.
-    scores = Pool(p.reshape(-1), torch.empty(0), *p.shape)
-    start = next(scores.redrawn(randomness.generator(seed), 1))[0][0]
-    return _of_redrawn(known, Claims(p, start), level, draws, seed, options)
+    with threads.for_work(threads.numbers_in(probabilities)):
+        known = catalogue.named(metric)
+        level = checks.level(confidence)
+        checks.count(draws, "draws")
+        if getattr(probabilities, "ndim", 2) == 1:
+            s = checks.unit_scores(checks.as_tensor(probabilities, "probabilities"))
+            claimed = Pool(s, torch.empty(0), len(s), 1)
+            right = next(claimed.redrawn(randomness.generator(seed), 1))[1][0]
+            return _of_redrawn(known, Claims.of(s, right), level, draws, seed, options)
+        p = checks.probabilities(probabilities)
+        # Only a bandwidth that depends on the hits depends on these labels; for its sake they are drawn, too.
+        scores = Pool(p.reshape(-1), torch.empty(0), *p.shape)
+        start = next(scores.redrawn(randomness.generator(seed), 1))[0][0]
+        return _of_redrawn(known, Claims(p, start), level, draws, seed, options)
 
 
 def _of_redrawn(
@@ -239,36 +241,37 @@ def compare(
     Returns:
         ``Comparison(difference, low, high, p_value)``; the difference is a minus b.
     """
-    p_a = checks.as_tensor(probabilities_a, "probabilities_a")
-    p_b = checks.as_tensor(probabilities_b, "probabilities_b").to(p_a.device)
-    if p_a.shape != p_b.shape:
-        raise ValueError(
-            f"both models must cover the same samples and classes, got {tuple(p_a.shape)} and {tuple(p_b.shape)}."
+    with threads.for_work(threads.numbers_in(probabilities_a)):
+        p_a = checks.as_tensor(probabilities_a, "probabilities_a")
+        p_b = checks.as_tensor(probabilities_b, "probabilities_b").to(p_a.device)
+        if p_a.shape != p_b.shape:
+            raise ValueError(
+                f"both models must cover the same samples and classes, got {tuple(p_a.shape)} and {tuple(p_b.shape)}."
+            )
+        first = columns_of(probabilities_a)
+        refused = "`probabilities_b` must have the classes of `probabilities_a`, in any order, but"
+        order = checks.class_order(names_of(probabilities_b, first), first, refused)
+        p_b = p_b if order is None else p_b[:, order]
+        labels_a, labels_b = labels if isinstance(labels, tuple) else (numbered(labels, probabilities_a)[0],) * 2
+        of_a, of_b = (
+            Claims.of(p, y, sample_weight=sample_weight, ignore_index=ignore_index)
+            for p, y in ((p_a, labels_a), (p_b, labels_b))
         )
-    first = columns_of(probabilities_a)
-    refused = "`probabilities_b` must have the classes of `probabilities_a`, in any order, but"
-    order = checks.class_order(names_of(probabilities_b, first), first, refused)
-    p_b = p_b if order is None else p_b[:, order]
-    labels_a, labels_b = labels if isinstance(labels, tuple) else (numbered(labels, probabilities_a)[0],) * 2
-    of_a, of_b = (
-        Claims.of(p, y, sample_weight=sample_weight, ignore_index=ignore_index)
-        for p, y in ((p_a, labels_a), (p_b, labels_b))
-    )
-    level = checks.level(confidence)
-    checks.count(resamples, "resamples", least=100)
-    checks.option(test, "test", TESTS)
-    known = catalogue.of(metric)
-    if known is not None:
-        a, b = known.statistic(of_a, **options), known.statistic(of_b, **options)
-        resolvable = a.no_resampling is None and b.no_resampling is None
-        if resolvable and (test == "equal metric" or a.adds_up_with(b)):
-            return resampling.compared(a, b, level, resamples, seed, test)
-        return resampling.compared_by_calls(
-            lambda claims: known.statistic(claims, **options).value(), of_a, of_b, level, resamples, seed, test
-        )
-    assert callable(metric)
+        level = checks.level(confidence)
+        checks.count(resamples, "resamples", least=100)
+        checks.option(test, "test", TESTS)
+        known = catalogue.of(metric)
+        if known is not None:
+            a, b = known.statistic(of_a, **options), known.statistic(of_b, **options)
+            resolvable = a.no_resampling is None and b.no_resampling is None
+            if resolvable and (test == "equal metric" or a.adds_up_with(b)):
+                return resampling.compared(a, b, level, resamples, seed, test)
+            return resampling.compared_by_calls(
+                lambda claims: known.statistic(claims, **options).value(), of_a, of_b, level, resamples, seed, test
+            )
+        assert callable(metric)
 
-    def call(claims: Claims) -> float:
-        return float(metric(*claims.classes(), **options))
+        def call(claims: Claims) -> float:
+            return float(metric(*claims.classes(), **options))
 
-    return resampling.compared_by_calls(call, of_a, of_b, level, resamples, seed, test)
+        return resampling.compared_by_calls(call, of_a, of_b, level, resamples, seed, test)

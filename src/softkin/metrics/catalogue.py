@@ -20,7 +20,6 @@ To add a metric of your own to ``softkin evaluate``, to studies and to the page,
 """
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
@@ -219,7 +218,7 @@ def metric(*, shown: Iterable[Place] = (), aliases: Iterable[str] = (), **about:
             options = dict(kwargs)
             of_rows = {name: options.pop(name, default) for name, default in OF_ROWS.items()}
             confidence, resamples, seed = (options.pop(name, default) for name, default in SURENESS.items())
-            with threads.for_work(_size(probabilities)):
+            with threads.for_work(threads.numbers_in(probabilities)):
                 claims = Claims.of(probabilities, labels, **of_rows)
                 try:
                     statistic = statistic_of(make, claims, *args, **options)
@@ -234,12 +233,6 @@ def metric(*, shown: Iterable[Place] = (), aliases: Iterable[str] = (), **about:
         return measured
 
     return declared
-
-
-def _size(values: Any) -> int:
-    """How many numbers an array holds; a list counts as few."""
-    shape = getattr(values, "shape", ())
-    return math.prod(shape) if isinstance(shape, tuple) else 0
 
 
 def _public_signature(make: Callable[..., Statistic]) -> inspect.Signature:
