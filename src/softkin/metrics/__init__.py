@@ -25,7 +25,7 @@ import torch
 
 from softkin._core import checks, randomness
 from softkin._core.checks import Array
-from softkin._core.named_labels import columns_of, names_of, numbered
+from softkin._core.named_labels import columns_of, labelled, names_of, numbered
 from softkin.metrics import catalogue, resampling
 
 # isort: off
@@ -239,6 +239,10 @@ def compare(
     Returns:
         ``Comparison(difference, low, high, p_value)``; the difference is a minus b.
     """
+    if not isinstance(labels, tuple):
+        labels, probabilities_a, probabilities_b, sample_weight = labelled(
+            labels, probabilities_a, probabilities_b, sample_weight
+        )
     p_a = checks.as_tensor(probabilities_a, "probabilities_a")
     p_b = checks.as_tensor(probabilities_b, "probabilities_b").to(p_a.device)
     if p_a.shape != p_b.shape:

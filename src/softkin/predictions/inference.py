@@ -39,7 +39,7 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "found",
      "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line"),
     ("labels from 1 to K, as `2.0`, as a column (N, 1), or in another spelling (`CAT `)", "understood", ""),
-    ("rows of a table without a label, or without any score",
+    ("rows without a label (empty, NaN, a word for nothing, −100; −1 unless that may be a class), or without any score",
      "left out; `apply` keeps them; refused if they are more than half", ""),
     ("labels are names beside scores without names",
      "if there are as many names as scores, the names in alphabetical order are assigned to the scores",

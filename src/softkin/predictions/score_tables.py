@@ -135,15 +135,14 @@ def _labelled(table: Table, beside: Beside, reading: Reading, columns: Sequence[
     names = [(roles.class_of(column) or ("", column))[1] for column in numbers]
     if len({spelling(name) for name in names} & set(_spelled(table, beside.labels))) < 2:
         names = []  # the columns are not called as the labels are
-    if not reading.keep_unlabelled:
-        return unlabelled.left_out(table, [beside.labels], "label", names, option=LABELS_ELSEWHERE), beside
+    if not reading.keep_unlabelled and reading.labels is None:
+        return unlabelled.left_out(table, [beside.labels], "label", names, option=unlabelled.LABELS_ELSEWHERE), beside
     if not unlabelled.are_missing(table, beside.labels, names):
         return table, beside
+    if reading.labels is not None:  # which are taken instead
+        return table, replace(beside, labels=None)
     why = f"{table.name}: some rows have no label in `{beside.labels}`; all rows are kept, and nothing is measured."
     return replace(table, assumed=(*table.assumed, why)), replace(beside, labels=None)
-
-
-LABELS_ELSEWHERE = "are these the labels (--label-column), or are they in a file of their own (--labels)?"
 
 
 def _has_classes(table: Table, columns: Sequence[str]) -> bool:
