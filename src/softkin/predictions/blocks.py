@@ -273,7 +273,9 @@ class LabelNumbers:
             number = int(float(text))
             k = self.whole.get(number) if self.whole else number
         if k is None and text.strip():
-            k = self.alike.get(spelling(text))
+            bare = text.strip().strip("[]()'\"` ")
+            _, called = roles.class_of(bare) or ("", bare)  # Class_1 of the class 1
+            k = self.alike.get(spelling(text), self.alike.get(spelling(bare), self.alike.get(spelling(called))))
             if k is not None and not self.was_said:
                 self.was_said = True
                 inference.say([f"{self.name}: labels are read in any spelling; {text!r} is {list(self.place)[k]!r}."])
