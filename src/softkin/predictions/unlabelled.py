@@ -114,10 +114,13 @@ def of_labelled(source: PredictionFile, *, keep: bool = False) -> PredictionFile
         SoftkinError: At the end of a reading, if more than half of the rows have none, or −1 may be a class.
     """
     with files.reading(source.name, "predictions"):
-        first = next(source.blocks_of(FIRST), None)
-        if first is None or first.labels is None:
-            return source
-        kinds = _kinds(source, first.labels)
+        if source.class_names and source.num_classes > 1:
+            kinds = _kinds(source, ())
+        else:
+            first = next(source.blocks_of(FIRST), None)
+            if first is None or first.labels is None:
+                return source
+            kinds = _kinds(source, first.labels)
         if keep and not any(_missing(block.labels, kinds) for block in source.blocks_of(SCANNED)):
             return source
     if keep:
@@ -130,7 +133,7 @@ def of_labelled(source: PredictionFile, *, keep: bool = False) -> PredictionFile
         gaps.rows.clear()
         for block in source.blocks_of(count):
             empty = _missing(block.labels, kinds)
-            if MINUS_ONE in kinds:
+            if MINUS_ONE in kinds and block.labels is not None:
                 seen |= _numbers_in(block.labels, source.num_classes)
             if empty and not gaps.rows:
                 found = _shown(_listed(block.labels)[empty[0]])
@@ -191,7 +194,9 @@ def _listed(labels: Any) -> list[Any]:
 
 
 def _missing(labels: Any, kinds: frozenset[str]) -> list[int]:
-    """The rows whose label is none."""
+    """The rows whose label is none; none of them if there are no labels at all."""
+    if labels is None:
+        return []
     array = labels.numpy() if isinstance(labels, Tensor) else labels
     if isinstance(array, np.ndarray) and not np.ma.isMaskedArray(array) and array.dtype.kind in "biuf":
         numbers = [int(kind) for kind in kinds if kind.startswith("-")]
