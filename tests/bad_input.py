@@ -177,7 +177,7 @@ COMMANDS = [
 1 | evaluate nan.npz | nan.npz: `logits` must be finite
 1 | evaluate infinite.npz | infinite.npz: `logits` must be finite
 1 | evaluate label7.npz | label7.npz: `labels` must be below the number of classes, 3
-1 | evaluate label-1.npz | label-1.npz: `labels` must be at least 0
+1 | evaluate label-1.npz | label-1.npz: labels are −1
 1 | evaluate fractions.npz | fractions.npz: labels must be class numbers or class names
 1 | evaluate short.npz | short.npz: `labels` must have shape
 1 | evaluate negative.npz | negative.npz: `probabilities` must not be negative

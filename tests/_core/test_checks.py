@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from softkin import distances, losses, metrics, similarity
+from softkin import distances, losses, similarity
 from softkin._core import checks
 from softkin._core.assumption import Assumption
 
@@ -17,7 +17,7 @@ def test_masked_values_are_refused():
     with pytest.raises(ValueError, match=f"`distances` {words}"):
         similarity.from_distances(hidden)
     with pytest.raises(ValueError, match="masked"):
-        metrics.accuracy(np.eye(3), np.ma.masked_array([0, 1, 2], mask=[True, False, False]))
+        checks.class_labels(np.ma.masked_array([0, 1, 2], mask=[True, False, False]), num_samples=3, num_classes=3)
     with pytest.raises(ValueError, match="masked"):
         distances.from_images(np.ma.masked_less(np.eye(3), 0.5), np.arange(3))
     with pytest.raises(ValueError, match="masked"):

@@ -194,3 +194,77 @@ def test_other_spellings_are_understood_and_said():
     twice = pd.DataFrame([[0.9, 0.1], [0.2, 0.8]], columns=["Dog", "dog"])
     with pytest.raises(TypeError, match="`labels` are texts such as 'DOG'"):
         metrics.nll(twice, ["DOG", "dog"])
+
+
+# Missing labels
+
+GONE = [3, 9]
+KEPT = np.delete(np.arange(120), GONE)
+
+
+def gaps():
+    """Labels of every kind with two missing."""
+    numbers = pd.Series(Y).astype("Int64")
+    numbers[GONE] = pd.NA
+    words = np.array(WORDS, dtype=object)
+    words[GONE] = None
+    nan = Y.astype(float)
+    nan[GONE] = np.nan
+    return {
+        "NaN": nan,
+        "a column": nan[:, None],
+        "tensor": torch.tensor(nan),
+        "pandas": numbers,
+        "pandas of floats": pd.Series(nan),
+        "polars": pl.Series([None if row in GONE else int(k) for row, k in enumerate(Y)]),
+        "list": [None if row in GONE else int(k) for row, k in enumerate(Y)],
+        "masked": np.ma.array(Y, mask=np.isin(np.arange(120), GONE)),
+        "words": words,
+        "words of pandas": pd.Series(words),
+        "words and NaN": [float("nan") if row in GONE else word for row, word in enumerate(WORDS)],
+    }
+
+
+@pytest.mark.parametrize("kind", gaps())
+def test_rows_whose_label_is_missing_are_left_out_and_said(kind):
+    frame = pd.DataFrame(P, columns=NAMES)
+    with pytest.warns(
+        Assumption, match=r"2 of 120 rows have no label in `labels` .* and are left out, the first is row 3\."
+    ):
+        found = measured(frame, gaps()[kind])
+    rule = decisions.PredictionSets(coverage=0.9).fit(P[KEPT], Y[KEPT], from_probabilities=True)
+    sizes = int(np.asarray(rule.predict(P, from_probabilities=True)).sum())
+    assert found == (*measured(P[KEPT], Y[KEPT])[:2], sizes)
+    with pytest.raises(ValueError, match=r"2 of 120 rows have no label .*; leave rows without a label out"):
+        predictions.Predictions.from_probabilities(frame, gaps()[kind])
+
+
+def test_what_stands_beside_missing_labels_goes_with_them():
+    y, weights, other = gaps()["NaN"], RNG.uniform(0.5, 2, 120), P[:, [1, 2, 0]]
+    with pytest.warns(Assumption):
+        assert metrics.nll(P, y, sample_weight=weights) == metrics.nll(P[KEPT], Y[KEPT], sample_weight=weights[KEPT])
+    with pytest.warns(Assumption):
+        assert metrics.compare(P, other, y, resamples=100) == metrics.compare(
+            P[KEPT], other[KEPT], Y[KEPT], resamples=100
+        )
+    with pytest.warns(Assumption):
+        cal = calibrators.TemperatureScaling().fit(LOGITS, y, sample_weight=weights, sample_ids=list(range(120)))
+    again = calibrators.TemperatureScaling().fit(LOGITS[KEPT], Y[KEPT], sample_weight=weights[KEPT])
+    assert cal.temperature_ == again.temperature_
+    with pytest.warns(Assumption):
+        rule = decisions.PredictionSets(coverage=0.9).fit(LOGITS, y, groups=np.arange(120) % 2)
+    assert rule.num_samples_ == 118
+
+
+def test_pairs_with_a_gap_stay_pairs():
+    right = [None if row in GONE else bool(P[row].argmax() == Y[row]) for row in range(120)]
+    score = P.max(axis=1)
+    expected = metrics.nll(score[KEPT], np.array([right[row] for row in KEPT]))
+    for given in (right, np.array(right, dtype=object), pd.Series(right)):
+        with pytest.warns(Assumption):
+            assert metrics.nll(score, given) == expected
+
+
+def test_labels_that_are_all_missing_are_refused():
+    with pytest.raises(ValueError, match="120 of 120 rows have no label"):
+        metrics.nll(P, np.full(120, np.nan))

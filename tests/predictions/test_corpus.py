@@ -372,6 +372,93 @@ THREE = [
 ]  # fmt: skip
 
 
+LONG = [
+    {"id": j, "class": NAMES[k], "prob": round(float(PROBS[j, k]), 6)} for j in range(N) for k in range(3)
+]  # a row for each sample and class
+LINES: Callable[[Callable[[int], Any]], str] = lambda row: "\n".join(json.dumps(row(j)) for j in range(N))  # noqa: E731
+
+
+def by_name(j: int) -> dict[str, float]:
+    return dict(zip(NAMES, PROBS[j].tolist(), strict=True))
+
+
+def ranked(j: int) -> list[int]:
+    return [int(k) for k in PROBS[j].argsort()[::-1]]
+
+
+def part(columns: Columns, start: int, end: int | None = None) -> Columns:
+    return {name: cells[start:end] for name, cells in columns.items()}
+
+
+THREE += [
+    # Exports of other programs
+    csv("Kaggle's Otto beside the truth", {"id": [*range(N)]} | scores(name="Class_{}", names=[1, 2, 3])
+        | {"target": [f"Class_{k + 1}" for k in TRUTH]}, "'Class_1' is '1'", names=["1", "2", "3"]),
+    csv("R's row names in quotes", {"": [j + 1 for j in range(N)]} | scores() | {"obs": CALLED}, "`obs` is read", quote=True),
+    csv("caret", {"pred": GUESSED, "obs": CALLED} | scores() | {"rowIndex": [*range(N)], "mtry": [2] * N,
+        "Resample": [f"Fold{j % 5 + 1}" for j in range(N)]}, "left out: pred, rowIndex, mtry, Resample"),
+    csv("tidymodels", {".pred_class": GUESSED} | scores(name=".pred_{}") | {".row": [*range(1, N + 1)], "species": CALLED,
+        ".config": ["Preprocessor1_Model1"] * N}, "read as scores of the classes in `species`"),
+    csv("SQL in capitals", {"CUSTOMER_ID": [1000 + j for j in range(N)], "SCORE_DATE": ["2026-01-01"] * N}
+        | scores(name="PROB_{}", names=["CAT", "DOG", "OWL"]) | {"ACTUAL": CALLED}, names=["CAT", "DOG", "OWL"]),
+    csv("whole percent with signs", scores(100 * PROBS, form="{:.0f}%") | LABEL, "rows that were rounded", off=0.02),
+    csv("percent after a blank", scores(100 * PROBS, form="{:.4f} %") | LABEL),
+    csv("percent signs and decimal commas", comma(scores(100 * PROBS, form="{:.4f}%")) | LABEL, separator=";"),
+    csv("Keras", {"filename": [f"{j}.jpg" for j in range(N)]} | scores(names=[0, 1, 2]) | {"true_class": CALLED},
+        "the labels in alphabetical order"),
+    csv("fastai", {"fname": [f"{j}.jpg" for j in range(N)], "label": CALLED, "pred": GUESSED, "loss": [j / 10 for j in range(N)]}
+        | scores(name="prob_{}"), "left out: fname, pred, loss"),
+    csv("AutoGluon", scores() | {"class_true": CALLED}, "`class_true` is read as the labels"),
+    csv("a function's name before the class", scores(name="predict_proba_{}") | {"y_test": CALLED}, "the classes in `y_test`"),
+    csv("columns by their places", scores(name="Column_{}", names=[0, 1, 2]) | {"y": TRUTH}, names=[f"Column_{k}" for k in range(3)]),
+    csv("KNIME", {"Row ID": [f"Row{j}" for j in range(N)], "species": CALLED} | scores(name="P (species={})")
+        | {"Prediction (species)": GUESSED}, "the classes in `species`"),
+    csv("RapidMiner", {"species": CALLED, "prediction(species)": GUESSED} | scores(name="confidence({})"), "`species` is read"),
+    csv("SAS", {"F_species": CALLED, "I_species": GUESSED} | scores(name="P_species{}"), "the classes in `F_species`"),
+    csv("SPSS", {"species": CALLED, "PRE_1": GUESSED} | scores(name="EST1_{}"), "the classes in `species`"),
+    csv("DataRobot", {"row_id": [*range(N)]} | scores(name="Prediction {}") | {"Prediction": GUESSED, "species (actual)": CALLED},
+        "`species (actual)` is read as the labels"),
+    csv("Vertex AI", {"image": ["x"] * N} | scores(name="species_{}_scores") | {"species": CALLED}, "the classes in `species`"),
+    csv("a model's name before logits", {"id": [*range(N)]} | scores(LOGITS, "resnet50_logit_{}", "{:.4f}") | LABEL, "read as logits"),
+    csv("a unit after the class", scores(100 * PROBS, "{} [%]") | LABEL, "read as percent"),
+    csv("classes with a path", scores(names=[f"animal/{name}" for name in NAMES]) | {"label": [f"animal/{name}" for name in CALLED]},
+        names=[f"animal/{name}" for name in NAMES]),
+    csv("WordNet's numbers", scores(names=["n02123045", "n02123159", "n02123394"])
+        | {"label": [["n02123045", "n02123159", "n02123394"][k] for k in TRUTH]}, names=["n02123045", "n02123159", "n02123394"]),
+    csv("labels in quotes", scores() | {"label": [f"'{name}'" for name in CALLED]}, "in any spelling"),
+    csv("labels as lists of one", scores() | {"label": [f"['{name}']" for name in CALLED]}, "in any spelling"),
+    csv("classes from −1", scores(name="p_{}", names=[-1, 0, 1]) | {"label": [k - 1 for k in TRUTH]}, names=["-1", "0", "1"]),
+    # Joined, titled and long
+    Case("two files joined with their headers", "a.csv", text(part(PLAIN, 0, 9)) + text(part(PLAIN, 9)),
+         says="has its header once more among its rows, as joined files have, which is left out: line 11"),
+    Case("three files joined with ids", "a.csv", "".join(text(part({"id": [*range(N)]} | scores() | NUMBER, k, k + 8)) for k in (0, 8, 16)),
+         says="has its header 2 more times"),
+    Case("a title above the table", "a.csv", "Results of run 7;;;\n" + text(comma(scores()) | LABEL, ";")),
+    Case("a title alone on its line", "a.csv", "Results of run 7\n" + text(PLAIN)),
+    Case("a row for each sample and class, and the label", "a.csv", frame([row | {"label": CALLED[row["id"]]} for row in LONG]).to_csv(index=False),
+         says="the 3 rows of each `id` are joined"),
+    Case("a row for each sample and class, and whether it is true", "a.csv",
+         frame([row | {"is_true": int(CALLED[row["id"]] == row["class"])} for row in LONG]).to_csv(index=False),
+         says="the 3 rows of each `id` are joined"),
+    # JSON of services
+    Case("a pipeline's scores of all classes", "a.jsonl", LINES(lambda j: {"text": "t", "label": CALLED[j],
+         "scores": [{"label": NAMES[k], "score": float(PROBS[j, k])} for k in ranked(j)]})),
+    Case("a pipeline's lists", "a.json", {"a.json": json.dumps([[{"label": NAMES[k], "score": float(PROBS[j, k])} for k in ranked(j)]
+         for j in range(N)]), "y.txt": "\n".join(CALLED)}, {"labels": "y.txt"}),
+    Case("zero-shot answers", "a.jsonl", LINES(lambda j: {"sequence": "t", "labels": [NAMES[k] for k in ranked(j)],
+         "scores": [float(PROBS[j, k]) for k in ranked(j)], "gold": CALLED[j]})),
+    Case("a service's answer below a key", "a.jsonl", LINES(lambda j: {"id": f"r{j}", "input": {"text": "x"},
+         "response": {"probabilities": by_name(j), "model": "m1"}, "expected": CALLED[j]})),
+    Case("a service's list of classes", "a.jsonl", LINES(lambda j: {"id": f"r{j}", "ground_truth": CALLED[j],
+         "predictions": [{"class": NAMES[k], "probability": float(PROBS[j, k])} for k in ranked(j)]})),
+    Case("objects by id", "a.json", json.dumps({f"img{j}": {"probs": by_name(j), "label": CALLED[j]} for j in range(N)})),
+    # Arrays
+    Case("npz of one-hot labels", "a.npz", written(lambda f: np.savez(f, y_pred=PROBS, y_true=np.eye(3)[TRUTH])), names=[]),
+    Case("npz with the inputs", "a.npz", written(lambda f: np.savez(f, y_test=TRUTH, preds=PROBS, x_test=np.zeros((N, 4)))), names=[]),
+    Case("npz with features", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, features=np.ones((N, 8)), targets=TRUTH)), names=[]),
+]  # fmt: skip
+
+
 def binary(
     what: str, columns: Columns, says: str = "", names: list[str] | None = None, name: str = "a.csv", **options: Any
 ) -> Case:
@@ -456,6 +543,24 @@ TWO = [
          names=["False", "True"]),
 ]  # fmt: skip
 
+GAMES = ["H" if k else "D" if j % 3 else "A" for j, k in enumerate(YES)]
+TWO += [
+    binary("football", {"home": ["x"] * N, "away": ["y"] * N, "home_win_prob": P, "FTR": GAMES},
+           "`home_win_prob` is read as the score of class H; other labels (D, A) count as not H", ["not H", "H"]),
+    binary("football results", {"home_win_prob": P, "result": GAMES}, "since it holds H, which `home_win_prob` is called after", ["not H", "H"]),
+    binary("one class of three", {"label": ["cat" if k else "dog" if j % 3 else "owl" for j, k in enumerate(YES)], "prob_cat": P},
+           "other labels (dog, owl) count as not cat", ["not cat", "cat"]),
+    binary("one class of three, by option", {"label": ["cat" if k else "dog" if j % 3 else "owl" for j, k in enumerate(YES)], "score": P},
+           "count as not cat", ["not cat", "cat"], positive_class="cat"),
+    binary("a submission beside the truth", {"id": [*range(N)], "target_true": YES, "target": P}, "`target` is read as the score of class 1"),
+    binary("passengers", {"PassengerId": [*range(N)], "Survived": YES, "Survived_pred": P}, "`Survived` is read as the labels"),
+    binary("a score with percent signs", {"y_true": YES, "y_prob": [f"{100 * p:.2f}%" for p in P]}, "the score of class 1"),
+    binary("Excel's truth values", {"Churned": called("FALSE", "TRUE"), "Score": P}, "the score of class TRUE", ["FALSE", "TRUE"]),
+    binary("chances of rain", {"date": ["2026-01-01"] * N, "pop": [f"{100 * p:.2f}%" for p in P], "rained": called("no", "yes")},
+           "`rained` is read as the labels", ["no", "yes"]),
+    binary("elections", {"candidate": ["c"] * N, "prob_win": P, "won": YES}, "`won` is read as the labels"),
+]  # fmt: skip
+
 REFUSED = [
     ("a price", "a.csv", text({"price": [100 * p for p in P], "sold": YES}), {}, "is `price` a score\\? .* --positive-class"),
     *((f"logarithms to the base {base}", "a.csv", text(scores(np.log(PROBS) / np.log(base)) | LABEL), {},
@@ -499,6 +604,14 @@ REFUSED = [
     ("a model instead of its output", "a.pt", written(lambda f: torch.save(torch.nn.Linear(2, 2).state_dict(), f)), {}, "weights of a network"),
     ("a missing score", "a.csv", text(PLAIN).replace(PLAIN["cat"][5], "", 1), {}, "`cat`.*empty"),
     ("an unknown label", "a.csv", text(scores() | {"label": ["cow", *CALLED[1:]]}), {}, "line 2: the label must be .*, got 'cow'"),
+]  # fmt: skip
+
+REFUSED += [
+    ("a row for each sample and class, one lost", "a.csv", frame(LONG[:40] + LONG[41:]).to_csv(index=False), {},
+     "line 41 begins a sample, 13, that does not have each of the 3 classes"),
+    ("a mean at the end", "a.csv", text(PLAIN) + "Mean,,,\n", {}, "invalid value 'Mean'"),
+    ("a third label beside yes and no", "a.csv", text({"y_true": [*called("no", "yes")[:-2], "unknown", "unknown"], "y_prob": P}), {},
+     "labels of more than two kinds, .*unknown"),
 ]  # fmt: skip
 
 
@@ -627,7 +740,7 @@ def test_a_column_that_may_be_the_labels_is_named(tmp_path, tag):
 
 
 def test_the_documentation_has_what_the_code_infers():
-    assert len(THREE) + len(TWO) + len(REFUSED) >= 240  # as the page says
+    assert len(THREE) + len(TWO) + len(REFUSED) >= 290  # as the page says
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
         import files_page

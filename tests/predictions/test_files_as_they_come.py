@@ -260,7 +260,9 @@ def test_one_log_odds_and_what_may_be_wrong_with_one_score(tmp_path):
         predictions.load(path, positive_class="spam", class_names=["a", "b"])
     three = csv_file(tmp_path / "b.csv", ["prob", "label"], [[0.1, "a"], [0.2, "b"], [0.3, "c"]])
     with pytest.raises(SoftkinError, match="but labels of more than two kinds, a, b, c"):
-        predictions.load(three, positive_class="a")
+        predictions.load(three)
+    with pytest.warns(predictions.Assumption, match=r"score of class a; other labels \(b, c\) count as not a"):
+        assert predictions.load(three, positive_class="a").class_names == ["not a", "a"]
     wide = csv_file(tmp_path / "probs.csv", ["x", "w", "label"], [[0.1, 0.9, 0]])
     assert predictions.load(wide, positive_class="x").class_names == ["x", "w"]
     with pytest.raises(SoftkinError, match="has 2 scores for each sample; --positive-class is for files with one"):

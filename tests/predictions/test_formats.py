@@ -328,7 +328,7 @@ def test_shapes_that_do_not_fit(tmp_path):
         ({"logits": LOGITS[None], "labels": LABELS}, r"`logits` must have shape \(N, K\).*got \(1, 7, 3\)"),
         ({"logits": LOGITS[:0], "labels": LABELS[:0]}, "must hold at least one row"),
         ({"logits": LOGITS, "labels": LABELS + 0.5}, "labels must be class numbers or class names"),
-        ({"logits": LOGITS, "labels": LABELS - 100}, "must be at least 0, got -100"),
+        ({"logits": LOGITS, "labels": LABELS - 50}, "must be at least 0, got -50"),
         ({"labels": LABELS}, "must hold `logits` or `probs`, it holds labels"),
     ):
         np.savez(tmp_path / "a.npz", **arrays)

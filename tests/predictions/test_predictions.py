@@ -227,7 +227,7 @@ def test_masked_entries_are_refused():
     with pytest.raises(ValueError, match="`logits` must hold a number everywhere, but 1 entries are masked"):
         Predictions(logits)
     labels = np.ma.masked_array([0, 1], [False, True])
-    with pytest.raises(ValueError, match="`labels` must hold a number everywhere, but 1 entries are masked"):
+    with pytest.raises(ValueError, match=r"1 of 2 rows has no label in `labels` \(NaN, None or masked\): row 1"):
         Predictions(np.eye(2), labels)
     assert len(Predictions(np.ma.masked_array(np.eye(2)), np.ma.masked_array([0, 1]))) == 2
 

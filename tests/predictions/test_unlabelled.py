@@ -4,7 +4,10 @@ import gzip
 import json
 import warnings
 
+import numpy as np
 import pytest
+import safetensors.numpy
+import torch
 
 from command_line import run
 from softkin import SoftkinError, predictions
@@ -154,3 +157,154 @@ def test_windows_of_a_log_belong_to_the_rows_that_are_left(tmp_path):
         log = monitoring.read_log(tmp_path / "a.csv")
     assert len(log) == len(log.times) == 90
     assert [log.times.count(f"2026-01-{day:02d}") for day in range(1, 11)] == [9] * 10
+
+
+# Arrays, and labels in a file of their own
+
+NAMES = np.array(["cat", "dog", "owl", "rat"])
+GONE = [3, 9]
+
+
+def arrays(n=60, k=4):
+    """Logits, and labels that mostly agree with them."""
+    logits = np.random.default_rng(0).normal(size=(n, k)) * 2
+    labels = logits.argmax(axis=1)
+    labels[::4] = (labels[::4] + 1) % k
+    return logits, labels
+
+
+def without(labels, none):
+    """Labels as an array in which some are missing."""
+    if none in ("", "None"):
+        labels = NAMES[labels].astype("U5")
+    elif np.isnan(none):
+        labels = labels.astype(float)
+    else:
+        labels = labels.copy()
+    labels[GONE] = none
+    return labels
+
+
+def written(folder, form, logits, labels):
+    """The file of some arrays, and options for reading it."""
+    if form == "npz":
+        np.savez(folder / "a.npz", logits=logits, labels=labels)
+    elif form == "pt":
+        torch.save({"logits": torch.tensor(logits), "labels": torch.tensor(labels)}, folder / "a.pt")
+    elif form == "safetensors":
+        safetensors.numpy.save_file({"logits": logits, "labels": labels}, folder / "a.safetensors")
+    else:
+        np.save(folder / "logits.npy", logits)
+        if form == "npy":
+            np.save(folder / "labels.npy", labels)
+            return folder / "logits.npy", {}
+        head = "id,label\n" if form == "labels.csv" else ""
+        lines = [f"{row},{label}\n" if head else f"{label}\n" for row, label in enumerate(labels)]
+        (folder / form).write_text(head + "".join(lines))
+        return folder / "logits.npy", {"labels": folder / form}
+    return folder / f"a.{form}", {}
+
+
+@pytest.mark.parametrize("none", [np.nan, -1, -100, "", "None"])
+@pytest.mark.parametrize("form", ["npz", "npy", "pt", "safetensors", "labels.txt", "labels.csv"])
+def test_rows_of_arrays_without_a_label_are_left_out_and_said(tmp_path, form, none):
+    if isinstance(none, str) and form in ("pt", "safetensors"):
+        pytest.skip("tensors hold no texts")
+    logits, labels = arrays()
+    path, options = written(tmp_path, form, logits, without(labels, none))
+    found, said = read(path, **options)
+    assert found.labels.tolist() == np.delete(labels, GONE).tolist()
+    assert np.allclose(found.logits.numpy(), np.delete(logits, GONE, axis=0))
+    shown = {"": "empty", "None": "None"}.get(none) or ("nan" if none != none else f"{none}".replace("-", "−"))
+    shown += ", which no class is called" if shown.startswith("−") else ""
+    words = f"2 of 60 rows have no label ({shown}) and are left out, the first is row 3 (counted from 0)."
+    assert [sentence for sentence in said if sentence.endswith(words)]
+
+
+def test_what_stands_beside_the_rows_of_arrays_stays_with_them(tmp_path):
+    logits, labels = arrays()
+    about = {"sample_ids": np.arange(60), "texts": np.array([f"text {row}" for row in range(60)])}
+    np.savez(tmp_path / "a.npz", logits=logits, labels=without(labels, -1), part=np.arange(60) % 3, **about)
+    found, _ = read(tmp_path / "a.npz", group="part")
+    kept = np.delete(np.arange(60), GONE)
+    assert [int(known_as) for known_as in found.sample_ids] == kept.tolist()
+    assert found.texts == [f"text {row}" for row in kept]
+    assert found.groups == [str(row % 3) for row in kept]
+
+
+def test_errors_name_the_row_of_the_array(tmp_path):
+    logits, labels = arrays()
+    labels[40] = 7
+    logits[20, 1] = np.nan
+    np.savez(tmp_path / "a.npz", logits=logits, labels=without(labels, -1))
+    with pytest.raises(SoftkinError, match="row 20"):
+        read(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(("num_classes", "classes"), [(2, [-1, 1]), (3, [-1, 0, 1]), (3, [-1, 1]), (4, [-1, 0, 1, 2])])
+def test_minus_one_that_may_be_a_class_is_refused_with_both_readings(tmp_path, num_classes, classes):
+    logits, _ = arrays(k=num_classes)
+    np.savez(tmp_path / "a.npz", logits=logits, labels=np.resize([classes[-1], *classes], 60))
+    with pytest.raises(SoftkinError, match=r"if −1 is a class, number .* if it means that there is no label"):
+        read(tmp_path / "a.npz")
+
+
+def test_minus_one_of_two_classes(tmp_path):
+    score = np.linspace(0.02, 0.98, 60)
+    two = (score > 0.4).astype(int)
+    np.savez(tmp_path / "a.npz", probs=score, labels=2 * two - 1)
+    assert read(tmp_path / "a.npz")[0].labels.tolist() == two.tolist()
+    for form in (score, np.stack([1 - score, score], axis=1)):
+        np.savez(tmp_path / "a.npz", probs=form, labels=without(two, -1))
+        assert read(tmp_path / "a.npz")[0].labels.tolist() == np.delete(two, GONE).tolist()
+
+
+def test_minus_one_is_not_the_spelling_of_one(tmp_path):
+    lines = [f"0.7,0.2,0.1,{label}\n" for label in [-1, 0, 1, 2] * 10]
+    (tmp_path / "a.csv").write_text("p_0,p_1,p_2,label\n" + "".join(lines))
+    found, said = read(tmp_path / "a.csv")
+    assert found.labels.tolist() == [0, 1, 2] * 10
+    assert "10 of 40 rows have no label (−1, which no class is called) and are left out, the first is line 2" in said[0]
+    lines = [f"0.7,0.2,0.1,{label}\n" for label in [-1, 0, 1] * 10]
+    (tmp_path / "b.csv").write_text("p_-1,p_0,p_1,label\n" + "".join(lines))
+    found, said = read(tmp_path / "b.csv")
+    assert (found.class_names, found.labels.tolist(), said) == (["-1", "0", "1"], [0, 1, 2] * 10, [])
+
+
+def test_pairs_of_arrays_without_an_outcome(tmp_path):
+    score = np.linspace(0.02, 0.98, 60)
+    right = without((score > 0.4).astype(int), np.nan)
+    np.savez(tmp_path / "a.npz", confidence=score, correct=right)
+    found, said = read(tmp_path / "a.npz")
+    assert found.labels.tolist() == (np.delete(score, GONE) > 0.4).astype(int).tolist()
+    assert "2 of 60 rows have no label (nan)" in said[0]
+    np.savez(tmp_path / "a.npz", confidence=score, correct=np.where(score > 0.4, 1, -1))
+    with pytest.raises(SoftkinError):
+        read(tmp_path / "a.npz")
+
+
+def test_most_rows_of_arrays_without_a_label_are_refused(tmp_path):
+    logits, labels = arrays()
+    np.savez(tmp_path / "a.npz", logits=logits, labels=np.where(np.arange(60) < 31, -1, labels))
+    with pytest.raises(SoftkinError, match=r"31 of 60 rows have no label \(−1, which no class is called\), the first"):
+        read(tmp_path / "a.npz")
+
+
+def test_an_empty_column_of_labels_gives_way_to_a_file_of_labels(tmp_path):
+    table = rows(set(range(40)))
+    (tmp_path / "a.csv").write_text(text(table))
+    (tmp_path / "labels.txt").write_text("\n\n".join(row[-1] for row in rows()))  # a line between the labels
+    found, _ = read(tmp_path / "a.csv", labels=tmp_path / "labels.txt")
+    assert found.labels.tolist() == [["cat", "dog", "owl"].index(row[-1]) for row in rows()]
+
+
+@pytest.mark.filterwarnings("default")
+def test_applying_keeps_every_row_of_arrays(tmp_path, capsys):
+    logits, labels = arrays()
+    np.savez(tmp_path / "a.npz", logits=logits, labels=without(labels, -1))
+    cal, out = tmp_path / "cal", tmp_path / "out.npz"
+    assert run(capsys, "calibrate", "fit", tmp_path / "a.npz", "--method", "temperature", "--output", cal)[0] == 0
+    code, _, said = run(capsys, "calibrate", "apply", cal, tmp_path / "a.npz", "-o", out)
+    assert code == 0
+    assert "all rows are kept" in said
+    assert len(np.load(out)["probs"]) == 60

@@ -157,7 +157,7 @@ def test_the_ends_of_beta():
     nearest = np.zeros((5, 5))
     nearest[np.arange(5), np.where(np.eye(5) == 1, np.inf, D).argmin(axis=1)] = 1
     assert similarity.best_beta(D, 0.8 * np.eye(5) + 0.2 * nearest, np.arange(5)) == 50
-    assert torch.equal(similarity.from_distances(D, "auto"), similarity.from_distances(D, 1.0))  # for names alone
+    assert torch.equal(similarity.from_distances(D, "auto"), similarity.from_distances(D, 2.0))  # for names alone
 
 
 def test_classes_without_rows_or_confusions_add_nothing():

@@ -38,6 +38,86 @@ def texts_of(labels: Any) -> list[str] | None:
     return [str(label) for label in listed]
 
 
+def labelled(labels: Any, *beside: Any) -> tuple[Any, ...]:
+    """(labels, what stands beside them) without the rows whose label is NaN, None or masked, with a warning.
+
+    Args:
+        labels: (N,) or (N, 1) labels of any kind; other shapes are returned as they are.
+        beside: Arrays, data frames or lists of N rows; None stays None.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     labelled(["cat", None, "dog"], [0.9, 0.3, 0.2], None)
+        (['cat', 'dog'], [0.9, 0.2], None)
+    """
+    rows = _missing(labels)
+    if not rows:
+        return labels, *beside
+    there = sorted(set(range(len(labels))).difference(rows))
+    if not there or any(part is not None and len(part) != len(labels) for part in beside):
+        return labels, *beside  # which has an error of its own
+    warnings.warn(_without_label(rows, len(labels), " and {are} left out") + ".", Assumption, stacklevel=4)
+    kept = [None if part is None else _some(part, there) for part in (labels, *beside)]
+    return _as_integers(kept[0]), *kept[1:]
+
+
+def _without_label(rows: Sequence[int], count: int, end: str = "") -> str:
+    have, are, then = ("have", "are", ", the first is") if len(rows) > 1 else ("has", "is", ":")
+    said = f"{have} no label in `labels` (NaN, None or masked){end.format(are=are)}"
+    return f"{len(rows):,} of {count:,} rows {said}{then} row {rows[0]}"
+
+
+def _missing(labels: Any) -> list[int]:
+    """The rows without a label."""
+    if isinstance(labels, Tensor):
+        gaps = labels.isnan().cpu().numpy() if labels.is_floating_point() else np.zeros(0, bool)
+    elif np.ma.isMaskedArray(labels):
+        gaps = np.ma.getmaskarray(labels)
+    elif getattr(getattr(labels, "dtype", None), "kind", "O") in "biu" and not hasattr(labels, "isna"):
+        return []
+    elif hasattr(labels, "isna"):  # of pandas
+        gaps = np.asarray(labels.isna())
+    else:
+        if hasattr(labels, "to_list") or hasattr(labels, "to_pylist"):  # of polars, pyarrow
+            labels = labels.to_list() if hasattr(labels, "to_list") else labels.to_pylist()
+        if not isinstance(labels, np.ndarray | list | tuple):
+            return []
+        if isinstance(labels, np.ndarray) and (labels.dtype.kind not in "fO" or labels.ndim > 2):
+            return []
+        gaps = np.array([_is_none(label) for label in labels]) if len(labels) else np.zeros(0, bool)
+    if gaps.ndim == 2 and gaps.shape[1] == 1:
+        gaps = gaps[:, 0]
+    return np.flatnonzero(gaps).tolist() if gaps.ndim == 1 else []
+
+
+def _is_none(label: Any) -> bool:
+    if isinstance(label, np.ndarray | list) and len(label) == 1:
+        label = label[0]
+    return label is None or (isinstance(label, float | np.floating) and bool(np.isnan(label))) or str(label) == "<NA>"
+
+
+def _some(part: Any, rows: list[int]) -> Any:
+    """Some rows of an array, a data frame or a list."""
+    if isinstance(part, list | tuple):
+        return [part[row] for row in rows]
+    if hasattr(part, "iloc"):
+        return part.iloc[rows]
+    return part.take(rows) if hasattr(part, "to_pylist") else part[rows]
+
+
+def _as_integers(labels: Any) -> Any:
+    """Labels that a gap made floats or objects, as the whole numbers that they are."""
+    if isinstance(labels, Tensor | list):
+        return labels
+    array = np.asarray(labels)
+    if array.dtype.kind == "O" and all(isinstance(label, bool | np.bool_) for label in array.flat):
+        return array.astype(bool)
+    if array.dtype.kind == "O" and all(isinstance(label, int | float | np.number) for label in array.flat):
+        array = array.astype(np.float64)
+    return array.astype(np.int64) if array.dtype.kind == "f" and bool((array == np.floor(array)).all()) else labels
+
+
 def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tuple[Any, list[str] | None]:
     """(labels, class names): texts as class numbers, with the names that number them; other labels and names as given.
 
@@ -54,6 +134,8 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
         (array([0, 1, 0]), ['no', 'yes'])
     """
     texts = texts_of(labels)
+    if texts is None and (rows := _missing(labels)):
+        raise ValueError(f"{_without_label(rows, len(labels))}; leave rows without a label out.")
     if texts is None:
         return labels, None if names is None else list(names)
     shape = np.shape(scores)

@@ -215,9 +215,11 @@ def spelling(name: Any) -> str:
     """The name of a class without what people vary: case, and blanks, underscores or hyphens between words.
 
     Example:
-        >>> spelling("Sweet_Pepper "), spelling(2.0)
-        ('sweet pepper', '2')
+        >>> spelling("Sweet_Pepper "), spelling(2.0), spelling("-1")
+        ('sweet pepper', '2', '-1')
     """
+    if number := re.fullmatch(r"\s*(-\d+)(?:\.0*)?\s*", str(name)):
+        return number[1]  # a sign is no hyphen
     text = re.sub(r"[\s_-]+", " ", str(name)).strip().casefold()
     return text.removesuffix(".0") if re.fullmatch(r"\d+\.0", text) else text
 

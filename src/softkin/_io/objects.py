@@ -15,8 +15,9 @@ from softkin import SoftkinError
 from softkin._io import files, roles
 from softkin._io.tables import HEAD, LINE, ColumnKind, Table, cell_text, counted, is_empty
 
-ANSWERS = tuple({"label", score} for score in ("score", "prob", "probability", "confidence"))
-"""The keys of one class and its score, as pipelines of transformers and BigQuery answer"""
+NAMED = ("label", "class", "category", "intent", "name", "class_name", "label_name")
+SCORED = ("score", "prob", "probability", "confidence", "logit")
+"""The keys of one class and its score, as pipelines of transformers, BigQuery and services answer"""
 COLUMNS = 1000  # more are not looked for beyond the first object
 CHUNK = 2**26  # bytes of objects that are held at a time
 Positioned = tuple[str, dict[str, Any], int]
@@ -149,6 +150,7 @@ def _as_lists(content: Any) -> Any:
             return [dict(zip(map(str, columns), row, strict=True)) for row in rows]
     if all(isinstance(value, dict) and value.keys() == values[0].keys() for value in values) and values[0]:
         by_row = all(key.isdigit() for key in content) and not all(key.isdigit() for key in values[0])
+        by_row = by_row or (_says_scores(values[0]) and not _says_scores(content))
         return values if by_row else {key: list(value.values()) for key, value in content.items()}
     return content
 
@@ -211,15 +213,44 @@ def _numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _by_name(row: dict[str, Any]) -> dict[str, Any]:
-    """The object with each list of labels and scores, as pipelines answer, as scores by label."""
-    answers = {}
+    """The object with each list of labels and scores, as pipelines answer, as scores by label.
+
+    Two lists, of labels and of their scores, are one such list; scores in an object of the object are lifted.
+    """
+    if not _says_scores(row):
+        row = _lifted(row)
+    answers: dict[str, Any] = {}
     for key, cell in row.items():
-        if isinstance(cell, list) and cell and isinstance(cell[0], dict) and cell[0].keys() in ANSWERS:
-            score = next(part for part in cell[0] if part != "label")
-            if all(isinstance(answer, dict) and answer.keys() == {"label", score} for answer in cell):
-                ordered = sorted(cell, key=lambda answer: str(answer["label"]))
-                answers[key] = {answer["label"]: answer[score] for answer in ordered}
+        if isinstance(cell, list) and cell and isinstance(cell[0], dict) and len(cell[0]) == 2:
+            label, score = (next((part for part in parts if part in cell[0]), None) for parts in (NAMED, SCORED))
+            if label and score and all(isinstance(one, dict) and one.keys() == {label, score} for one in cell):
+                ordered = sorted(cell, key=lambda answer: str(answer[label]))
+                answers[key] = {answer[label]: answer[score] for answer in ordered}
+    labels, scores = row.get("labels"), row.get("scores")
+    if isinstance(labels, list) and isinstance(scores, list) and len(labels) == len(scores) > 1 and _are_texts(labels):
+        if len(set(labels)) == len(labels):
+            answers["scores"] = dict(sorted(zip(labels, scores, strict=True)))
+        row = {key: cell for key, cell in row.items() if key != "labels"}
     return {**row, **answers} if answers else row
+
+
+def _says_scores(row: Mapping[str, Any]) -> bool:
+    """Whether a key of an object says logits or probabilities, as a list or by name."""
+    return any(
+        isinstance(cell, list | dict) and any(key.lower() in words for words in roles.KINDS.values())
+        for key, cell in row.items()
+    )
+
+
+def _lifted(row: dict[str, Any]) -> dict[str, Any]:
+    """The object with the scores of the only object in it that has some."""
+    inner = [cell for cell in row.values() if isinstance(cell, dict)]
+    deeper = [cell for part in inner for cell in part.values() if isinstance(cell, dict)]
+    found = [cell for cell in inner if _says_scores(cell)] or [cell for cell in deeper if _says_scores(cell)]
+    if len(found) != 1:
+        return row
+    words = {word for words in roles.KINDS.values() for word in words}
+    return row | {key: cell for key, cell in found[0].items() if key.lower() in words and key not in row}
 
 
 def _of_objects(

@@ -104,7 +104,7 @@ CALIBRATED, CALIBRATED_PAIR = "calibrated_", "calibrated_confidence"
 
 _STRONG = "|".join(word for words in KINDS.values() for word in words)
 _ANY = f"(?:y_(?:pred_)?)?(?:{_STRONG}|{'|'.join(WEAK_WORDS)})"
-_PREFIXED = re.compile(rf"({_ANY})(?:[ _.:/\[(-]+(.+?)[\])]?|(\d+))", re.IGNORECASE | re.DOTALL)
+_PREFIXED = re.compile(rf"({_ANY})(?:[ _.:/\[(]+(-\d+)[\])]?|[ _.:/\[(-]+(.+?)[\])]?|(\d+))", re.IGNORECASE | re.DOTALL)
 _NAMED = re.compile(r"(?:class|label|category)=(?=.)", re.IGNORECASE)
 _SUFFIXED = re.compile(rf"(.+?)[ _.:/\[(-]+({_ANY})[\])]?", re.IGNORECASE | re.DOTALL)
 
@@ -204,6 +204,8 @@ def class_of(column: str) -> tuple[str, str] | None:
         (' prob', 'cat')
         >>> class_of("P(cat)"), class_of("prob_jay (blue)")
         (('p', 'cat'), ('prob', 'jay (blue)'))
+        >>> class_of("p_-1"), class_of("p-1")
+        (('p', '-1'), ('p', '1'))
         >>> class_of("Probability:Class=cat")
         ('probability', 'cat')
     """
@@ -211,7 +213,7 @@ def class_of(column: str) -> tuple[str, str] | None:
         return None
     before, after = _PREFIXED.fullmatch(column), _SUFFIXED.fullmatch(column)
     if before is not None and not (after is not None and before[1].lower() == "class"):  # class_0_score is of class_0
-        return before[1].lower(), _NAMED.sub("", _closed(before[2] or before[3], column))
+        return before[1].lower(), _NAMED.sub("", _closed(before[2] or before[3] or before[4], column))
     return None if after is None else (f" {after[2].lower()}", after[1])
 
 

@@ -96,13 +96,14 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
     below = {column: [line[k] for line in sample if k < len(line)] for k, column in enumerate(header)}
     columns = {column: _kind(column, below[column], point, name) for column in header}
     marked = [c for c in header if columns[c] == "number" and any(_is_marked(cell, point) for cell in below[c])]
+    repeated = _repeated(file, found) if found.has_header and size <= SPOOLED else []
 
     def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
         has_texts = set(columns.values()) != {"number"}
-        loose = [column for column in numbers if column in marked]
+        loose = [column for column in numbers if column in marked or repeated]
         types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys([*loose, *beside], pa.string())
         file.seek(0)
         # A thread of Arrow that lets go of a Python object while Python ends, after an error, aborts the process. So
@@ -127,12 +128,21 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
         )
         above = 0
         for batch in reader:
+            first = above
+            above += batch.num_rows
+            if repeated:
+                batch = batch.take(pa.array([row - first for row in range(first, above) if row not in repeated]))
+                first -= sum(row < first for row in repeated)
             for column in loose:
                 where = batch.schema.get_field_index(column)
                 batch = batch.set_column(where, column, _unmarked(batch.column(where), point))
             for start in range(0, batch.num_rows, rows):
-                yield _Separated(batch.slice(start, rows), name, above + start, place)
-            above += batch.num_rows
+                yield _Separated(batch.slice(start, rows), name, first + start, lambda row: place(row_of(row)))
+
+    def row_of(row: int) -> int:
+        for place in repeated:
+            row += place <= row
+        return row
 
     def line_of(row: int) -> int:
         # Arrow may be reading a large file just now; if that has cells of several lines, its line is counted too low.
@@ -149,10 +159,35 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
         assumed.append(f"{name} has no header; its columns are called by their places, {header[0]} to {header[-1]}.")
     if encoding == "cp1252":
         assumed.append(f"{name} is not UTF-8 and is read as Windows-1252.")
+    if repeated:
+        again = f"{len(repeated)} more times" if len(repeated) > 1 else "once more"
+        where = f"the first is {place(repeated[0])}" if len(repeated) > 1 else place(repeated[0])
+        assumed.append(
+            f"{name} has its header {again} among its rows, as joined files have, which is left out: {where}."
+        )
     return Table(
         name, columns, read, sample=sampled, has_header=found.has_header, assumed=tuple(assumed), line_of=line_of,
-        delimiter=found.delimiter, point=point,
+        delimiter=found.delimiter, point=point, row_of=row_of if repeated else None,
     )  # fmt: skip
+
+
+def _repeated(file: IO[bytes], opening: "Opening") -> list[int]:
+    """The rows, counted from 0, that are the header again."""
+    file.seek(0)
+    content = file.read()
+    file.seek(0)
+    lines = io.BytesIO(content)
+    header = b""
+    for _ in range(opening.skipped):
+        header = lines.readline().strip()
+    if opening.encoding.startswith("utf-16") or not header or content.count(header) < 2:
+        return []  # nearly always
+    text = io.StringIO(lines.read().decode(opening.encoding, "replace"), newline="")
+    rows = filter(None, csv.reader(text, delimiter=opening.delimiter))
+    try:
+        return [row for row, cells in enumerate(rows) if [cell.strip() for cell in cells] == opening.header]
+    except csv.Error:  # a very long cell
+        return []
 
 
 def _line_of(file: IO[bytes], opening: "Opening", row: int) -> int:
@@ -226,6 +261,7 @@ def _sampled(file: IO[bytes], usual: str) -> Opening:
     finally:
         text.detach()  # closing the wrapper would close the file
         file.seek(0)
+    sample = [line for line in sample if [cell.strip() for cell in line] != header]  # of joined files
     has_header = not header or _is_header(header, sample)
     if not has_header:
         sample, skipped = [header, *sample], above
@@ -253,9 +289,19 @@ def _above(text: IO[str], usual: str) -> tuple[int, str, bool]:
                 return above + 1, delimiter, False
             above += 1  # the following line is empty or a remark too
         elif plain:
+            following = text.readline(LINE)
+            delimiter = stated or delimiter_of(following, usual)
+            is_title = _filled(line, delimiter) == 1 == _filled(line, delimiter_of(line, usual))
+            if is_title and _filled(following, delimiter) > 2:
+                return above + 1, delimiter, False
             return above, stated or delimiter_of(line, usual), False
         above += 1
     return above, stated or usual, False
+
+
+def _filled(line: str, delimiter: str) -> int:
+    """How many cells of a line are not empty."""
+    return sum(bool(cell.strip()) for cell in line.split(delimiter))
 
 
 def _is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:

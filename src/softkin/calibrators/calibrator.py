@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from softkin._core import checks, threads
 from softkin._core.checks import Array
-from softkin._core.named_labels import numbered
+from softkin._core.named_labels import labelled, numbered
 from softkin._core.names import Registry
 from softkin.calibrators import zeros
 from softkin.calibrators.fitted import Certificate, Fitted, Formula, HeldOut, Solution, is_tracing
@@ -141,6 +141,7 @@ class Calibrator(Fitted[Tensor]):
             ignore_index: A label of rows to leave out, such as 255 for pixels of no class.
         """
         with threads.for_work(threads.numbers_in(logits)):
+            labels, logits, sample_weight, sample_ids = labelled(labels, logits, sample_weight, sample_ids)
             labels, class_names = numbered(labels, logits, class_names)
             given = rows_of(logits, labels, from_probabilities, sample_weight, ignore_index)
             if given.rows is not None and sample_ids is not None:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin._core.named_labels import numbered
+from softkin._core.named_labels import labelled, numbered
 from softkin.calibrators.calibrator import Calibrator, in_kind
 from softkin.calibrators.fitted import Certificate, Formula, HeldOut, Solution
 from softkin.calibrators.held_out import as_logits, folds_of
@@ -166,6 +166,7 @@ class KinHead(Calibrator, unlisted=True):
             raise ValueError("KinHead takes neither `sample_weight` nor `ignore_index`.")
         if (train_features is None) != (train_labels is None):
             raise ValueError("`train_features` and `train_labels` must be given together, or both left out.")
+        labels, logits, features, sample_ids = labelled(labels, logits, features, sample_ids)
         labels, class_names = numbered(labels, logits, class_names)
         z, self.floor_ = as_logits(logits, from_probabilities, floor, labels, least=1)
         y = checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu()

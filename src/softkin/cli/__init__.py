@@ -4,8 +4,10 @@ import argparse
 import contextlib
 import io
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 import warnings
 from collections.abc import Iterator, Sequence, Set
@@ -66,10 +68,15 @@ def parser() -> CommandParser:
 
 
 def _grouped() -> str:
-    """The commands in groups, a line for each."""
+    """The commands in groups, a line or two for each."""
     lines = []
+    width = max(40, shutil.get_terminal_size().columns - 2)
     for title, modules in GROUPS.items():
-        own = [f"  {name:11}{module.SUMMARY}" for name, module in COMMANDS.items() if module in modules]
+        own = [
+            textwrap.fill(f"  {name:11}{module.SUMMARY}", width, subsequent_indent=" " * 13)
+            for name, module in COMMANDS.items()
+            if module in modules
+        ]
         lines += [f"{title}:", *own, ""]
     lines.append("softkin COMMAND --help has the options and examples of each.")
     return "\n".join(lines)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from softkin._core import checks, notebooks
 from softkin._core.checks import Array
-from softkin._core.named_labels import numbered
+from softkin._core.named_labels import labelled, numbered
 from softkin._core.names import Registry
 from softkin._io.files import number
 from softkin.calibrators import Calibrator
@@ -283,6 +283,7 @@ class Rule(Fitted[Rows]):
                 takes groups and weights; other rules refuse them.
             weights: (N,) density ratios, for a promise about rows of another distribution.
         """
+        labels, logits, sample_ids, groups, weights = labelled(labels, logits, sample_ids, groups, weights)
         labels, class_names = numbered(labels, logits, class_names)
         y = checks.as_tensor(labels, "labels")
         pairs = y.dtype == torch.bool
@@ -388,6 +389,7 @@ class Rule(Fitted[Rows]):
             weights: (N,) the density ratios of the rows, if the fit had weights. They change the answers; measures are
                 those of the rows as they are.
         """
+        labels, logits, groups, weights = labelled(labels, logits, groups, weights)
         labels, _ = numbered(labels, logits, self.class_names_)
         rows = self.new_rows(logits, from_probabilities, None, class_names, least=1)
         rows = self.beside(rows, groups, weights, new=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin._core.named_labels import numbered
+from softkin._core.named_labels import labelled, numbered
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, set_scores
 from softkin.decisions.rule import SUPERCLASSES, Outcome, Rows, Rule, pseudo_uniforms, set_apart
@@ -157,6 +157,9 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         uniforms: Array | None = None,
     ) -> Self:
         """Fit as ``Rule.fit`` does; ``uniforms`` (N,) replaces the uniform numbers of randomised sets."""
+        labels, logits, sample_ids, groups, weights, uniforms = labelled(
+            labels, logits, sample_ids, groups, weights, uniforms
+        )
         labels, class_names = numbered(labels, logits, class_names)
         rows = self._randomised(Rows.of(logits, from_probabilities, least=1), uniforms)
         rows = self.beside(rows, groups, weights, new=False)

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypedDict
 from xml.sax.saxutils import escape, quoteattr
 
 from softkin._core import checks, notebooks
+from softkin._core.named_labels import labelled
 from softkin._core.names import did_you_mean
 from softkin._io.files import Plain, number
 from softkin.evaluation.from_files import evaluate_file
@@ -278,6 +279,7 @@ def _of_arrays(
     elif labels is None:
         raise ValueError("`labels` must be given with probabilities.")
     else:
+        labels, predictions, groups = labelled(labels, predictions, groups)
         claims = Claims.of(predictions, labels)
     keys = dict.fromkeys(limit.metric.key for limit in limits)
     every = measurement.measure(claims, keys, settings)

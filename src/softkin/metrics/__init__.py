@@ -25,7 +25,7 @@ import torch
 
 from softkin._core import checks, randomness, threads
 from softkin._core.checks import Array
-from softkin._core.named_labels import columns_of, names_of, numbered
+from softkin._core.named_labels import columns_of, labelled, names_of, numbered
 from softkin.metrics import catalogue, resampling
 
 # isort: off
@@ -242,6 +242,10 @@ def compare(
         ``Comparison(difference, low, high, p_value)``; the difference is a minus b.
     """
     with threads.for_work(threads.numbers_in(probabilities_a)):
+        if not isinstance(labels, tuple):
+            labels, probabilities_a, probabilities_b, sample_weight = labelled(
+                labels, probabilities_a, probabilities_b, sample_weight
+            )
         p_a = checks.as_tensor(probabilities_a, "probabilities_a")
         p_b = checks.as_tensor(probabilities_b, "probabilities_b").to(p_a.device)
         if p_a.shape != p_b.shape:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from softkin._core import checks
-from softkin._core.named_labels import numbered
+from softkin._core.named_labels import labelled, numbered
 from softkin.metrics import binning
 from softkin.metrics.binning import Bins, ReliabilityCurve
 
@@ -203,6 +203,7 @@ class Claims:
             sample_weight: (N,) weights of the samples, at least 0; for pixels also of the labels' shape.
             ignore_index: A label of rows to leave out, such as 255 for pixels of no class.
         """
+        labels, probabilities, sample_weight = labelled(labels, probabilities, sample_weight)
         labels, _ = numbered(labels, probabilities)
         p, y = checks.as_tensor(probabilities, "probabilities"), checks.as_tensor(labels, "labels")
         if p.ndim > 2 or ignore_index is not None:

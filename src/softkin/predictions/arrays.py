@@ -22,6 +22,8 @@ from softkin.predictions.score_tables import choose, kind_by_name
 
 ABOUT = ("class_names", *NOTES, "name")
 ALONE = "the array"
+INPUTS = ("x", "x_test", "x_val", "x_train", "inputs", "input", "features", "embeddings", "images", "data")
+"""Arrays of rows that are no scores, if there are others"""
 _WORDS = ("predictions", *(name for names in roles.KINDS.values() for name in names))
 
 
@@ -119,6 +121,7 @@ def predictions_in(
     beside = Beside(None, None, None).among(keys, reading, name)
     others = [key for key in keys if key not in (labels, ids, *beside.columns, *ABOUT, *SPREAD)]
     wide = [key for key in others if len(shapes[key]) > 1 and shapes[key][1:] != (1,)]
+    wide = [key for key in wide if key.lower() not in INPUTS] or wide
     part, kind = scores or choose(keys, wide or others, reading.kind, name)
     assumed = []
     if labels is None and scores is None and reading.labels is None:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,15 @@ class Block:
     """(n,) the group of each row"""
     weights: Tensor | None = None
     """(n,) the weight of each row"""
+
+    def some(self, rows: Sequence[int]) -> "Block":
+        """Some of the rows."""
+        return replace(self, **{part.name: _some(getattr(self, part.name), rows) for part in fields(self)})
+
+
+def _some(part: Any, rows: Sequence[int]) -> Any:
+    """Some rows of a part of a block."""
+    return [part[row] for row in rows] if isinstance(part, list | tuple) else None if part is None else part[rows]
 
 
 @dataclass(frozen=True)
@@ -161,6 +170,8 @@ class PredictionFile:
     """The table that it was read from; None for arrays and for several files"""
     score_columns: tuple[str, ...] = ()
     """The columns of the table that hold the scores"""
+    row_of: Callable[[int], int] | None = None
+    """A function from a row that is read to the row of the source, where some are left out"""
 
     def __post_init__(self) -> None:
         files.within("classes", self.num_classes, self.name)
@@ -177,6 +188,7 @@ class PredictionFile:
 
     def place(self, row: int) -> str:
         """The place of a row, counted from 0, for messages."""
+        row = row if self.row_of is None else self.row_of(row)
         return counted(row) if self.table is None else self.table.place(row)
 
     def blocks(self, *, progress: bool | None = None) -> Iterator[Block]:
@@ -261,7 +273,9 @@ class LabelNumbers:
             number = int(float(text))
             k = self.whole.get(number) if self.whole else number
         if k is None and text.strip():
-            k = self.alike.get(spelling(text))
+            bare = text.strip().strip("[]()'\"` ")
+            _, called = roles.class_of(bare) or ("", bare)  # Class_1 of the class 1
+            k = self.alike.get(spelling(text), self.alike.get(spelling(bare), self.alike.get(spelling(called))))
             if k is not None and not self.was_said:
                 self.was_said = True
                 inference.say([f"{self.name}: labels are read in any spelling; {text!r} is {list(self.place)[k]!r}."])

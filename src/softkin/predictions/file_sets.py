@@ -151,7 +151,7 @@ def joined(files: Sequence[PredictionFile], name: str) -> PredictionFile:
     turned = [sentence for file in files[1:] for sentence in file.assumed if "another order" in sentence]
     num_rows = None if None in rows else sum(map(int, rows))  # type: ignore[arg-type]
     assumed = (*files[0].assumed, *turned)
-    return replace(files[0], name=name, blocks_of=blocks, num_rows=num_rows, assumed=assumed, table=None)
+    return replace(files[0], name=name, blocks_of=blocks, num_rows=num_rows, assumed=assumed, table=None, row_of=None)
 
 
 def counted_from(file: PredictionFile, first: int) -> PredictionFile:

@@ -39,7 +39,7 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "found",
      "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line"),
     ("labels from 1 to K, as `2.0`, as a column (N, 1), or in another spelling (`CAT `)", "understood", ""),
-    ("rows of a table without a label, or without any score",
+    ("rows without a label (empty, NaN, a word for nothing, −100; −1 unless that may be a class), or without any score",
      "left out; `apply` keeps them; refused if they are more than half", ""),
     ("labels are names beside scores without names",
      "if there are as many names as scores, the names in alphabetical order are assigned to the scores",
@@ -48,6 +48,13 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "`--renormalise`"),
     ("separated by semicolons, tabs or bars; decimal commas, percent signs, marked thousands, quotes; UTF-16 or "
      "Windows-1252; remarks or `sep=;` above the header; packed as `.csv.gz`", "read", ""),
+    ("the header once more among the rows, as in files that were joined; a title above the table", "left out", ""),
+    ("a row for each sample and class: an id, a class, a score",
+     "if each id stands beside each class once, and the scores are called so or sum to 1, rows are joined", ""),
+    ("columns such as `EST1_cat`, `P (species=dog)` beside a column of \"cat\" and \"dog\"",
+     "scores of these classes, if rows sum to 1 or the columns say logits or probabilities", "`--class-columns A,B`"),
+    ("one score that is called after one of three labels or more (`prob_cat`; `home_win_prob` beside H, D and A)",
+     "the other labels are one class together", "`--label-column NAME`, `--positive-class NAME`"),
     ("no header", "columns are called `column 1`, `column 2` …; the labels are the only column of texts, or the "
      "only column of whole numbers that are not row numbers", '`--label-column "column 5"`'),
     ("a folder or a pattern of files", "one set, in the order of the names; the same classes in another order are "
@@ -69,8 +76,9 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "below; "
      "otherwise both options are named",
      "`--positive-class NAME`: the score is the probability (`--probs`) or the log-odds (`--logits`) of this class"),
-    ("JSON lines, an array of objects (also below the only such key), an object of lists, as `pandas` (any `orient`), "
-     "pipelines and BigQuery write them", "read", ""),
+    ("JSON lines, an array of objects (also below the only such key), objects by id, an object of lists, as `pandas` "
+     "(any `orient`), pipelines, zero-shot pipelines and BigQuery write them; scores in an inner object", "read",
+     ""),
     ("numbers with blanks between them, as `numpy.savetxt` writes", "read", ""),
     ("an array of rows of numbers in a `.json` file", "as for `.npy`", "`--labels FILE`"),
     ("log-probabilities of a language model's likeliest answers (`top_logprobs`)", "read", "`--class-names FILE`"),

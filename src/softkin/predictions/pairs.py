@@ -213,7 +213,7 @@ def in_arrays(
             answers = None if parts.prediction is None else cells[parts.prediction]
             where = partial(_in_array, name, start)
             scores = _scores(cells[parts.score], unit, parts.score, where)
-            labels = outcomes(cells[parts.outcome], answers, parts.outcome, where)
+            labels = _outcomes_or_none(cells[parts.outcome], answers, parts.outcome, where)
             labels = 1 - labels if parts.turned else labels
             more = beside.of_arrays(rows, start, count)
             yield Block(two_columns(scores), labels, None if ids is None else cells[ids], **more)
@@ -228,7 +228,21 @@ def _in_array(name: str, start: int, row: int) -> str:
 
 
 def _listed(array: Any) -> list[Any]:
-    return list(np.asarray(array).reshape(-1).tolist())
+    return [None if cell != cell else cell for cell in np.asarray(array).reshape(-1).tolist()]  # NaN is none
+
+
+def _outcomes_or_none(
+    cells: Sequence[Any], answers: Sequence[Any] | None, column: str, where: Callable[[int], str]
+) -> Tensor:
+    """``outcomes`` with NaN in rows that have none, which ``unlabelled`` leaves out."""
+    there = [row for row, cell in enumerate(cells) if cell is not None]
+    if len(there) == len(cells):
+        return outcomes(cells, answers, column, where)
+    found = torch.full((len(cells),), math.nan, dtype=torch.float64)
+    given = None if answers is None else [answers[row] for row in there]
+    known = outcomes([cells[row] for row in there], given, column, lambda row: where(there[row]))
+    found[there] = known.double()
+    return found
 
 
 def opened(

@@ -18,7 +18,7 @@ from softkin._io import files, roles
 from softkin._io import tables as table_files
 from softkin._io.arrow import table_of
 from softkin._io.roles import ScoreKind
-from softkin.predictions import arrays, formats, inference, score_tables, torch_files, two_classes
+from softkin.predictions import arrays, formats, inference, score_tables, torch_files, two_classes, unlabelled
 from softkin.predictions.blocks import Block, PredictionFile
 from softkin.predictions.container import Predictions
 from softkin.predictions.request import Reading
@@ -89,6 +89,7 @@ def _completed(opened: PredictionFile, reading: Reading, labels: Any) -> Predict
     opened = replace(opened, renormalise=reading.renormalise)
     if labels is not None:
         opened = _with_labels(opened, labels)
+    opened = unlabelled.of_labelled(opened, keep=reading.keep_unlabelled)
     return _of_classes(_of_known_kind(opened), reading)
 
 
@@ -226,7 +227,7 @@ def label_array(path: str | Path) -> Any:
     elif suffix == ".npz":
         labels = arrays.array_in(files.open_file(path), str(path))
     elif suffix == ".txt":
-        return [line.strip() for _, line in table_files.read_lines(path, "labels")]
+        return [line.strip() for line in table_files.read_text(path, "labels").rstrip().splitlines()]  # may be empty
     else:
         return _label_cells(path)
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -257,6 +258,9 @@ def _label_cells(path: Path) -> list[Any]:
 
 def _with_labels(source: PredictionFile, labels: Any) -> PredictionFile:
     """The file with labels from another source."""
+    there = [label for label in labels if label != ""] if isinstance(labels, list) else labels
+    if len(there) < len(labels) and len(there) == sum(len(block.values) for block in source.blocks_of(FIRST)):
+        labels = there  # lines between the labels
     if source.num_rows is not None and source.num_rows != len(labels):
         raise SoftkinError(
             f"{source.name} has {source.num_rows:,} rows, and there are {len(labels):,} labels for them."

@@ -16,7 +16,7 @@ from softkin._core.names import spelling
 from softkin._io import roles
 from softkin._io.roles import Role, ScoreKind
 from softkin._io.tables import Rows, Table
-from softkin.predictions import harness, multiple_choice, pairs, top_answers, truth_columns, unlabelled
+from softkin.predictions import harness, long_tables, multiple_choice, pairs, top_answers, truth_columns, unlabelled
 from softkin.predictions.blocks import Beside, Block, PredictionFile
 from softkin.predictions.inference import shown, sums_to_one
 from softkin.predictions.request import Reading
@@ -55,9 +55,10 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
         notes = {} if said is None else {"calibration": str(said)}
         rest = {column: kind for column, kind in table.columns.items() if column != roles.CALIBRATION}
         table = replace(table, columns=rest)
+    table = long_tables.widened(table, reading) or table
     calibrated = _calibrated(table, reading)
     if not calibrated:
-        return replace(_by_roles(table, reading), notes=notes)
+        return replace(_around_names(table, reading) or _by_roles(table, reading), notes=notes)
     notes["calibrated_by"] = notes.get("calibration", "").partition(": ")[0] or "softkin"
     if calibrated == [roles.CALIBRATED_PAIR]:
         return replace(_by_roles(table, reading), notes=notes)
@@ -76,6 +77,64 @@ def _calibrated(table: Table, reading: Reading) -> list[str]:
     numbers = [column for column in table.of_kind("number") if column not in reading.ignore_columns]
     found = [column for column in numbers if column.startswith(roles.CALIBRATED)]
     return found if len(found) > 1 and sums_to_one(_matrix(table.head(found), found)) else []
+
+
+def _around_names(table: Table, reading: Reading) -> PredictionFile | None:
+    """The predictions of columns such as ``EST1_cat`` and ``EST1_dog`` beside texts such as "cat": names with more.
+
+    None if the words of columns that are usual tell the classes, or the caller does.
+    """
+    stated = (reading.class_columns, reading.positive_class, reading.score, reading.outcome, reading.label_column)
+    if any(option is not None for option in stated) or not table.has_header:
+        return None
+    columns = [column for column in table.columns if column not in reading.ignore_columns]
+    numbers = [column for column in columns if table.columns[column] == "number"]
+    usual = {spelling((roles.class_of(column) or ("", column))[1]) for column in numbers}
+    found: dict[str, dict[str, str]] = {}
+    for text in columns if len(numbers) <= MANY else ():
+        if table.columns[text] != "text" or _has_role(text, "id", "text", "time", "part"):
+            continue
+        forms = {str(cell).strip().casefold() for cell in table.head([text])[text] if cell is not None}
+        if len(forms) < 2 or {spelling(form) for form in forms} & usual:
+            continue
+        if called := _with_affix(numbers, forms):
+            found[text] = called
+    groups = {tuple(called) for called in found.values()}
+    if len(groups) != 1:
+        return None
+    called = next(iter(found.values()))
+    own = list(called)
+    if roles.kind_in_words(own[0]) is None and not sums_to_one(_matrix(table.head(own), own)):
+        return None  # distances, ranks
+    named = {column: spelling(name) for column, name in called.items()}
+    labels = _whole_column(table, list(found), "label") or _the_true_one(table, list(found), named)
+    if labels is None or reading.labels is not None:
+        return None
+    opened = _by_roles(table, replace(reading, class_columns=list(called), label_column=labels))
+    names = list(called.values())
+    why = f"its {len(names)} columns {shown(list(called))} are read as scores of the classes in `{labels}`"
+    left = _left_out(table, columns, list(called), Beside(labels, _whole_column(table, columns, "id"), None))
+    said = (f"{table.name}: {why}, {shown(names)} (--class-columns overrules).", *left)
+    return replace(opened, class_names=names, assumed=(*opened.assumed, *said))
+
+
+def _with_affix(columns: Sequence[str], forms: Set[str]) -> dict[str, str]:
+    """The columns that hold a name of a class between the same letters, each with the name; all names must be there."""
+    longest = max(forms, key=len)
+    for column in columns:
+        at = column.casefold().find(longest)
+        before, after = column[:at].casefold(), column[at + len(longest) :].casefold()
+        if at < 0 or not before + after:
+            continue
+        own = [
+            other for other in columns
+            if other.casefold().startswith(before) and other.casefold().endswith(after)
+            and len(other) > len(before) + len(after)
+        ]  # fmt: skip
+        names = {other: other[len(before) : len(other) - len(after)].strip() for other in own}
+        if forms <= {name.casefold() for name in names.values()} and len(names) <= 2 * len(forms) + 1:
+            return names
+    return {}
 
 
 def _by_roles(table: Table, reading: Reading) -> PredictionFile:
@@ -135,15 +194,14 @@ def _labelled(table: Table, beside: Beside, reading: Reading, columns: Sequence[
     names = [(roles.class_of(column) or ("", column))[1] for column in numbers]
     if len({spelling(name) for name in names} & set(_spelled(table, beside.labels))) < 2:
         names = []  # the columns are not called as the labels are
-    if not reading.keep_unlabelled:
-        return unlabelled.left_out(table, [beside.labels], "label", names, option=LABELS_ELSEWHERE), beside
+    if not reading.keep_unlabelled and reading.labels is None:
+        return unlabelled.left_out(table, [beside.labels], "label", names, option=unlabelled.LABELS_ELSEWHERE), beside
     if not unlabelled.are_missing(table, beside.labels, names):
         return table, beside
+    if reading.labels is not None:  # which are taken instead
+        return table, replace(beside, labels=None)
     why = f"{table.name}: some rows have no label in `{beside.labels}`; all rows are kept, and nothing is measured."
     return replace(table, assumed=(*table.assumed, why)), replace(beside, labels=None)
-
-
-LABELS_ELSEWHERE = "are these the labels (--label-column), or are they in a file of their own (--labels)?"
 
 
 def _has_classes(table: Table, columns: Sequence[str]) -> bool:
@@ -262,10 +320,11 @@ def _of_outcomes(table: Table, texts: Sequence[str]) -> tuple[str, list[str]] | 
     return found, [f"{table.name}: {why}"]
 
 
-def _the_true_one(table: Table, columns: Sequence[str]) -> str | None:
+def _the_true_one(table: Table, columns: Sequence[str], called: Mapping[str, str] | None = None) -> str | None:
     """The column that holds the truth, of those whose cells are names of classes: predictions, readers' opinions.
 
     One that names the class of the highest score in every row is taken for predictions. None if all are predictions.
+    ``called`` has the class of each column of scores, if its name does not tell.
     """
     name = table.name
     rest = [c for c in columns if roles.leaning(c) != "prediction" and not _has_role(c, "prediction")]
@@ -273,7 +332,7 @@ def _the_true_one(table: Table, columns: Sequence[str]) -> str | None:
         return None
     true = [column for column in rest if roles.leaning(column) == "label"] or rest
     if len(true) > 1:
-        winning = _winners(table)
+        winning = _winners(table, called)
         true = [column for column in true if not winning or _spelled(table, column) != winning] or true
     if len(true) == 1:
         return true[0]
@@ -287,10 +346,12 @@ def _spelled(table: Table, column: str) -> list[str]:
     return [spelling(cell) for cell in table.head([column])[column]]
 
 
-def _winners(table: Table) -> list[str]:
+def _winners(table: Table, called: Mapping[str, str] | None = None) -> list[str]:
     """The name of the class with the highest score in each of the first rows, if some column of texts names classes."""
     numbers = [column for column, kind in table.columns.items() if kind == "number"]
-    called = {column: spelling((roles.class_of(column) or ("", column))[1]) for column in numbers}
+    usual = {column: spelling((roles.class_of(column) or ("", column))[1]) for column in numbers}
+    called = usual if called is None else called
+    numbers = [column for column in numbers if column in called]
     texts = {form for column, kind in table.columns.items() if kind == "text" for form in _spelled(table, column)}
     scores = [column for column in numbers if called[column] in texts]
     values = _matrix(table.head(scores), scores) if len(scores) > 1 else torch.empty(0, 0)
@@ -817,6 +878,8 @@ def _one_score(
         elif len(answers) == 1:
             answers += _of_two_words(table, columns, answers[0])
     labels = beside.labels or (answers[0] if len(answers) == 1 else None)
+    one_of = _of_more(table, columns, scores, beside) if labels is None and not answers else None
+    labels = labels if one_of is None else one_of[0]
     if len(scores) != 1 or (len(answers) > 1 and labels is None):
         raise _not_one(table, columns, scores, answers, reading)
     column = scores[0]
@@ -834,12 +897,32 @@ def _one_score(
     kind = reading.kind or said or roles.kind_in_words(Path(name).stem)
     why = []
     if labels is not None and beside.labels is None:
-        why.append(f"{name}: `{labels}` is read as the labels, since it holds two values (--label-column overrules).")
+        holds = "two values" if one_of is None else f"{one_of[1]}, which `{column}` is called after"
+        why.append(f"{name}: `{labels}` is read as the labels, since it holds {holds} (--label-column overrules).")
     taken = replace(beside, labels=labels)
     positive = known if word or labels else None
-    if labels is not None and plain(known) not in _forms(table, labels):
+    if one_of is not None:
+        positive = one_of[1]
+    elif labels is not None and plain(known) not in _forms(table, labels):
         positive = _answered(table, columns, head[column], labels) or positive
     return Columns([column], [known], kind, positive, labels, [*why, *_left_out(table, columns, [column], taken)])
+
+
+def _of_more(table: Table, columns: Sequence[str], scores: Sequence[str], beside: Beside) -> tuple[str, str] | None:
+    """(column, label) of labels of three kinds or more, of which a score's name says one, such as H of ``home_win``."""
+    if len(scores) != 1 or (parts := roles.class_of(scores[0])) is None:
+        return None
+    known = plain(parts[1])
+    found = []
+    for column in columns:
+        if table.columns[column] != "text" or column in beside or _has_role(column, "id", "text", "time", "prediction"):
+            continue
+        cells = {plain(cell): str(cell).strip() for cell in table.head([column])[column] if cell is not None}
+        if 2 < len(cells) <= FEW:
+            letters = all(len(form) == 1 for form in cells)
+            form = known if known in cells else known[:1] if letters else ""
+            found += [(column, cells[form])] if form in cells else []
+    return found[0] if len(found) == 1 else None
 
 
 def _may_be_scores(table: Table, column: str, cells: Sequence[Any], reading: Reading) -> bool:
@@ -910,6 +993,7 @@ def _scores(numbers: Sequence[str], head: Mapping[str, Sequence[Any]], answers: 
     """The columns that may be the single score: those called scores, else predictions, else others, of fractions."""
     never = set(NO_CLASSES) - {"score", "prediction"}
     left = [column for column in numbers if column not in answers and not _has_role(column, *never)]
+    left = left or [c for c in numbers if c not in answers and _has_role(c, "label") and _are_fractions(head[c])]
 
     def is_score(column: str) -> bool:
         word = (roles.class_of(column) or ("",))[0]

@@ -24,6 +24,7 @@ PAIRS = (
 )  # fmt: skip
 """Labels of which the second is the positive one"""
 NOT = re.compile(r"(?:not|non|no|un|never) ?(.+)")
+MOST_KINDS = 100  # different labels that are kept to find the two classes
 SCANNED = 2**14  # rows read at a time to see which labels there are
 
 
@@ -62,10 +63,14 @@ class Classes:
     known: dict[str, int]
     """The class of each label, in its plain form"""
     assumed: tuple[str, ...] = ()
+    rest: bool = False
+    """Whether all labels but that of the score are the other class"""
 
     def numbers(self, labels: Any, name: str) -> Tensor:
         """The labels of a block as 0 and 1."""
         texts = [plain(label) for label in _listed(labels)]
+        if self.rest:
+            return torch.tensor([self.known.get(text, 1 - self.place) for text in texts], dtype=torch.int64)
         other = next((text for text in texts if text not in self.known), None)
         if other is not None:
             raise SoftkinError(
@@ -92,6 +97,9 @@ def _classes(source: PredictionFile, reading: Reading) -> Classes:
     named = reading.names
     if named is not None:
         return _as_named(named, stated, source.name, there)
+    one = next((plain(name) for name in (stated, hinted) if name is not None and plain(name) in there), None)
+    if len(there) > 2 and one is not None:
+        return _one_of_more(source, there, one)
     if len(there) > 2:
         raise SoftkinError(
             f"{source.name} has one score for each sample, but labels of more than two kinds, "
@@ -122,6 +130,14 @@ def _classes(source: PredictionFile, reading: Reading) -> Classes:
     return Classes(names, place, {form: k for k, form in enumerate(order)}, assumed)
 
 
+def _one_of_more(source: PredictionFile, there: dict[str, str], positive: str) -> Classes:
+    """One class of three or more, and all others."""
+    name, rest = there[positive], [called for form, called in there.items() if form != positive]
+    why = f"{source.name}: `{source.score_name or 'its score'}` is read as the score of class {name}"
+    others = f"other labels ({', '.join(rest[:3])}{' …' if len(rest) > 3 else ''}) count as not {name}"
+    return Classes([f"not {name}", name], 1, {positive: 1}, (f"{why}; {others}.",), rest=True)
+
+
 def _other(form: str, hinted: str | None) -> str:
     """The name of a class that no label has."""
     return hinted if hinted is not None and plain(hinted) == form else form
@@ -149,13 +165,13 @@ def _read(source: PredictionFile) -> Iterator[Block]:
 
 
 def _labels_in(source: PredictionFile) -> dict[str, str]:
-    """The different labels by their plain form, at most three; rows are read until two are found."""
+    """The different labels by their plain form; the rows that are read are those until two are found."""
     there: dict[str, str] = {}
     for block in _read(source):
         if block.labels is None:
             return {}
         for label in _listed(block.labels):
-            if len(there) < 3:
+            if len(there) < MOST_KINDS:
                 there.setdefault(plain(label), str(label).strip())
         if len(there) >= 2:
             break

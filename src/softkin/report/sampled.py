@@ -1,11 +1,9 @@
 """A random sample of the rows of a file that is too large for a page: decided before anything is measured."""
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from softkin import SoftkinError
 from softkin._core import randomness
@@ -65,14 +63,5 @@ def _picked(file: PredictionFile, chosen: np.ndarray[Any, np.dtype[np.int64]]) -
         end = start + len(block.values)
         mine = chosen[(chosen >= start) & (chosen < end)] - start
         if len(mine):
-            yield replace(block, **{field.name: _rows(getattr(block, field.name), mine) for field in fields(block)})
+            yield block.some(mine.tolist())
         start = end
-
-
-def _rows(part: Any, rows: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
-    """Some rows of a part of a block."""
-    if part is None:
-        return None
-    if isinstance(part, torch.Tensor):
-        return part[torch.from_numpy(rows)]
-    return [part[row] for row in rows.tolist()] if isinstance(part, list) else np.asarray(part)[rows]

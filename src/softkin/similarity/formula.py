@@ -10,7 +10,7 @@ from torch import Tensor
 from softkin._core import checks
 from softkin._core.checks import Array
 
-AUTO_BETA = 1.0  # value of beta="auto" without outputs
+AUTO_BETA = 2.0  # value of beta="auto" without outputs: what losses and commands have by default
 LARGEST_BETA = 50.0  # upper end for ``best_beta``: there the nearest class has all the mass
 CONSTANT = 1e-9  # a row whose standard deviation is below this share of its largest distance counts as constant
 

@@ -94,7 +94,7 @@ def test_an_alpha_that_moves_is_stated_and_kept_as_such():
     )
     sparse = similarity.from_distances(D, 3.0, top_m=2)
     torch.testing.assert_close(similar.soft_labels, smoothing.similarity_labels(sparse, 0.02).dense())
-    assert Method.from_distances(D, beta="auto").beta == 1  # for names alone
+    assert Method.from_distances(D, beta="auto").beta == Method.from_distances(D).beta == 2  # nothing to fit it to
     assert in_words({"alpha": "auto", "beta": 2.0}) == "α = auto, β = 2"
 
 
