@@ -68,7 +68,7 @@ def test_terminal_json_and_page_say_the_same(capsys, tmp_path):
     assert model["positive"]["name"] == "fraud"
     assert f"{100 * model['positive']['expected']:.1f} % fraud" in detail
     assert model["metrics"]["ece_positive"] == shown["metrics"]["ece_positive"] == shown["positive"]["error"]
-    assert "ECE of the probability of fraud" in output
+    assert "ECE of P(fraud)" in output
     assert "AUC of fraud" in output
 
 
@@ -83,7 +83,7 @@ def test_two_models_are_compared_by_the_probability_too(capsys, tmp_path):
     assert code == 0
     head, *_ = [line for line in output.splitlines() if "lowest NLL first" in line]
     assert "ECE of fraud" in head
-    assert re.search(r"ECE of the probability of fraud .*second\.csv$", output, re.MULTILINE)
+    assert re.search(r"ECE of P\(fraud\) .*second\.csv$", output, re.MULTILINE)
 
 
 def test_the_headline_quotes_a_bin_of_ten_points():

@@ -132,7 +132,10 @@ def unconfirmed(
 
 
 def kinds_of_things(names: Sequence[str], aliases: Mapping[str, str]) -> list[int]:
-    """A bit for each kind of thing (animal, plant …) that a name may mean in WordNet, as a whole or by its last word ("oak tree": a tree)."""
+    """A bit for each kind of thing (animal, plant …) that a name may mean in WordNet.
+
+    If WordNet does not know the whole name, its last word counts ("oak tree": a tree).
+    """
     shipped = WordVectors.shipped()
     lower = aliases_of_words(aliases)
     kinds = []

@@ -124,7 +124,7 @@ declare(
 
 
 @metric(
-    title="ECE of the probability of class 1",
+    title="ECE of P(class 1)",
     short="ECE of class 1",
     chance=True,
     least_classes=2,

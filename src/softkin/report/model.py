@@ -260,7 +260,7 @@ def _metric(key: str, predictions: Predictions) -> MetricData:
         described |= {"about": "0 is best, 1 is worst", "at_most": 1.0}
     if key == "ece_hist_output" and predictions.num_classes == 2:
         described["shown"].remove("card")  # twice that of the prediction, where two scores sum to 1
-    if described["title"].endswith("class 1") and predictions.class_names is not None:
+    if "class 1" in described["title"] and predictions.class_names is not None:
         name = name_of(predictions.class_names[1])
         for part in ("name", "title", "about"):
             described[part] = described[part].replace("class 1", name)
@@ -310,7 +310,7 @@ def _measured(
     """
     k = claims[0].num_classes
     present = {key for key, one in evaluated["metrics"].items() if "absent" not in one}
-    shown = [metric for metric in shown_metrics(k) if metric.key in present]
+    shown = [metric for metric in shown_metrics(k, ordered=evaluated["settings"]["ordered"]) if metric.key in present]
     compared = [metric for metric in catalogue.shown("compare", k) if metric.key in present]
     results: list[_Result] = [
         {"verdict": by_group(evaluated), "metrics": {each.key: evaluated["metrics"][each.key] for each in shown}}
@@ -401,9 +401,9 @@ def _binary(raw: Variant, predictions: Predictions, names: Sequence[str]) -> Bin
     return {"positive": true, "negative": negative, "positives": int((predictions.known_labels == 1).sum())}
 
 
-def shown_metrics(num_classes: int | None = None) -> list[Metric]:
+def shown_metrics(num_classes: int | None = None, *, ordered: bool = False) -> list[Metric]:
     """The metrics of a model's page, all of which an evaluation may have: those of the cards, then the others."""
-    shown = catalogue.shown("evaluate", num_classes, ordered=True)
+    shown = catalogue.shown("evaluate", num_classes, ordered=ordered)
     return sorted(shown, key=lambda metric: "card" not in metric.shown)
 
 
