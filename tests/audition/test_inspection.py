@@ -233,3 +233,23 @@ def test_the_terminal_lists_the_most_doubtful_rows_and_calls_none_of_them_wrong(
     assert "may be worth a look; most such rows are right, of which these are the 10 most doubtful" in words
     assert "look wrong" not in words
     assert sum(line.startswith("  ") for line in output.splitlines()) == 10
+
+
+@pytest.mark.slow
+def test_many_classes_have_a_dendrogram_of_one_screen(browser, tmp_path):
+    names = [f"kind {j}" for j in range(60)]
+    points = torch.randn(60, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    d = torch.cdist(points, points)
+    seen = inspection.inspect(similarity.from_distances(d, 2.0), names)
+    path = report.write(tmp_path / "page.html", report.build_inspection(seen, d, beta=2.0))[0]
+    page = browser.open(path)
+    texts = "#groups svg > text[text-anchor=end]"
+    lines = page.texts(texts)
+    assert len(lines) == 40
+    others = [int(line.rsplit("+", 1)[1].split("k")[0]) for line in page.run(f"return Array.from(document.querySelectorAll('{texts}'), (n) => n.firstChild.textContent)") if "+" in line]  # fmt: skip
+    assert 40 + sum(others) == 60
+    assert page.run("return document.querySelectorAll('#groups path.branch').length") == 39
+    page.click("[data-focus='all-lines']")
+    assert len(page.texts(texts)) == 60
+    assert page.run("return document.querySelectorAll('#groups path.branch').length") == 59
+    assert page.console() == []
