@@ -99,6 +99,16 @@ def test_homographs_are_found_by_disagreement(capsys):
     assert not {"dolphin", "bicycle", "wolf"} & set(odd)
 
 
+def test_neighbours_of_one_kind_are_not_accused(capsys):
+    """Of CIFAR-100 a third was, such as caterpillar and butterfly; a tank that is like an aquarium fish still is."""
+    code, output, errors = run(capsys, "similarity", "show", CIFAR, "--json")
+    assert (code, errors) == (0, "")
+    odd = {oddity["class"] for oddity in json.loads(output)["oddities"]}
+    assert {"tank", "apple"} <= odd  # apple is nearest to pear, otter and leopard
+    assert len(odd) <= 10
+    assert not {"caterpillar", "butterfly", "bus", "tractor", "clock", "wardrobe"} & odd
+
+
 def test_homographs_are_found_by_a_tree(capsys, shared_data):
     tree = shared_data / "taxonomy" / "cifar100-parent-child.csv"
     code, output, errors = run(capsys, "similarity", "show", CIFAR, "--compare-with", tree, "--json")
@@ -217,9 +227,29 @@ def test_the_page_shows_the_labels_and_what_looks_wrong(browser, tmp_path):
 
 
 def test_the_terminal_lists_the_most_doubtful_rows_and_calls_none_of_them_wrong(capsys):
-    code, output, errors = run(capsys, "similarity", "show", CIFAR)
+    code, output, errors = run(capsys, "similarity", "show", CIFAR, "--vectors", "glove")
     assert code == 0, errors
     words = output.replace("\n", " ")
     assert "may be worth a look; most such rows are right, of which these are the 10 most doubtful" in words
     assert "look wrong" not in words
     assert sum(line.startswith("  ") for line in output.splitlines()) == 10
+
+
+@pytest.mark.slow
+def test_many_classes_have_a_dendrogram_of_one_screen(browser, tmp_path):
+    names = [f"kind {j}" for j in range(60)]
+    points = torch.randn(60, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    d = torch.cdist(points, points)
+    seen = inspection.inspect(similarity.from_distances(d, 2.0), names)
+    path = report.write(tmp_path / "page.html", report.build_inspection(seen, d, beta=2.0))[0]
+    page = browser.open(path)
+    texts = "#groups svg > text[text-anchor=end]"
+    lines = page.texts(texts)
+    assert len(lines) == 40
+    others = [int(line.rsplit("+", 1)[1].split("k")[0]) for line in page.run(f"return Array.from(document.querySelectorAll('{texts}'), (n) => n.firstChild.textContent)") if "+" in line]  # fmt: skip
+    assert 40 + sum(others) == 60
+    assert page.run("return document.querySelectorAll('#groups path.branch').length") == 39
+    page.click("[data-focus='all-lines']")
+    assert len(page.texts(texts)) == 60
+    assert page.run("return document.querySelectorAll('#groups path.branch').length") == 59
+    assert page.console() == []

@@ -85,7 +85,7 @@ def test_doubts_come_first_on_every_surface(tmp_path, capsys):
     path.write_text("y_true,y_prob\n" + "\n".join(f"{k},{q}" for k, q in zip(truth, p, strict=True)))
     code, printed, _ = run(capsys, "evaluate", path, "--resamples", 100, "--report", tmp_path / "page.html")
     assert code == 0
-    assert printed.index("Doubtful: Only") < printed.index("over-confident")
+    assert printed.index("Doubtful: Only") < printed.index("here it says")  # the headline
     page = (tmp_path / "page.html").read_text()
     assert page.index('class="doubt"') < page.index('id="headline"')
     code, printed, _ = run(capsys, "evaluate", path, "--resamples", 100, "--json")

@@ -123,3 +123,31 @@ def test_over_confidence_that_nobody_has_seen_may_be_there():
     assert interval.high == pytest.approx(rare - 0.9 * 0.01)
     wrong = metrics.signed_gap(p, np.ones(50, int), part="under", confidence=0.95)
     assert wrong.high == pytest.approx(max(0, 0.9 * 0 + max(min(rare, 0.9) - 0.9 * 0.99, min(rare, 0.1) - 0.1 * 0.6)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 60), st.sampled_from([1, 2, 10, 15]))
+def test_ece_of_class_1_is_that_of_its_score(seed, n, n_bins):
+    """Against counting by hand, whatever the form of the input; the winning score would be another number."""
+    rng = np.random.default_rng(seed)
+    p, y = rng.random(n).round(2), rng.integers(0, 2, n)
+    place = np.clip(np.ceil(np.round(p * n_bins, 9)).astype(int) - 1, 0, None)
+    expected = sum(abs(p[place == m].sum() - y[place == m].sum()) for m in range(n_bins)) / n
+    pair, order = np.stack([1 - p, p], axis=1), rng.permutation(n)
+    for got in (
+        metrics.ece_positive(p, y, n_bins=n_bins),
+        metrics.ece_positive(pair, y, n_bins=n_bins),
+        metrics.ece_positive(pair[order], y[order], n_bins=n_bins),
+        metrics.ece_positive(p, y, n_bins=n_bins, sample_weight=np.full(n, 3.0)),
+        metrics.ece_hist(p, y == 1, n_bins=n_bins),
+    ):
+        assert got == pytest.approx(expected, abs=1e-9)
+
+
+def test_ece_of_class_1_needs_two_classes_and_takes_votes():
+    with pytest.raises(ValueError, match="`ece_positive` has no meaning here: it needs two classes, and there are 3"):
+        metrics.ece_positive(np.full((2, 3), 1 / 3), [0, 1])
+    with pytest.raises(ValueError, match="it needs two classes, and these are pairs of a confidence and an outcome"):
+        metrics.ece_positive([0.5, 0.6], np.array([True, False]))
+    votes = np.array([[0.25, 0.75], [0.5, 0.5]])
+    assert metrics.ece_positive(np.array([[0.2, 0.8], [0.2, 0.8]]), votes) == pytest.approx(0.8 - 0.625)

@@ -9,9 +9,10 @@ from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_s
 
 from places import EXAMPLES
 from softkin import metrics, report
+from softkin.metrics import Claims
 from softkin.metrics.measurement import Settings
 from softkin.predictions import Predictions, load
-from softkin.report import answers, curves, positive
+from softkin.report import answers, positive
 
 N = 3000
 
@@ -63,27 +64,12 @@ def test_certified_thresholds_keep_their_share_of_false_alarms(data):
             assert one["rule"]["answered"] in shown["alarms"]
 
 
-def test_the_headline_speaks_of_the_positive_class(predictions, data):
-    binary = data["binary"]
-    assert binary["positive"] == "fraud"
-    found = re.fullmatch(r"Where it says (\d+) %, (\d+) % are fraud", binary["headline"])
-    claimed, true = int(found[1]) / 100, int(found[2]) / 100
-    assert binary["kind"] == ("over" if claimed > true else "under")
-    p, y = predictions.probabilities[:, 1].numpy(), predictions.known_labels.numpy()
-    ten = np.clip(np.ceil(10 * p) - 1, 0, 9)
-    stated = {(round(p[ten == m].mean(), 2), round(y[ten == m].mean(), 2)) for m in range(10)}
-    assert (claimed, true) in stated
-    fine = report.build(rare(power=1.0), resamples=100)
-    assert fine["binary"]["kind"] == "calibrated"
-    assert fine["binary"]["headline"].startswith("What it says of fraud comes true")
-
-
 def test_more_classes_have_none_of_it_and_one_class_alone_no_auroc():
     from calibration_data import toy_predictions
 
     assert report.build(toy_predictions(n=100), resamples=100)["binary"] is None
-    claims = positive.claims_of(torch.full((40, 2), 0.5), torch.zeros(40, dtype=torch.int64))
-    assert positive.build(claims, Settings(15, 0.95, 100, 0), 0.95)["auroc"] is None
+    claims = Claims(torch.full((40, 2), 0.5), torch.zeros(40, dtype=torch.int64)).of_class_1()
+    assert positive.build(claims, {"value": 0.5}, Settings(15, 0.95, 100, 0), 0.95)["auroc"] is None
 
 
 @pytest.mark.slow
@@ -92,7 +78,7 @@ def test_threshold_counts_and_costs_follow(browser, data, predictions, tmp_path)
     browser.media()
     browser.resize(1280, 900)
     page = browser.open(report.write(tmp_path / "rare.html", data)[0])
-    assert page.text("#headline").replace("\u202f", " ") == data["binary"]["headline"]
+    assert page.text("#headline").replace("\u202f", " ") == data["variants"][0]["verdict"]["headline"]
     page.set("cost-missed", 10)
     page.click("[data-key='cheapest']")
     shown = data["variants"][0]["positive"]
@@ -123,45 +109,6 @@ def test_pairs_have_it_too(browser, tmp_path):
     page = browser.open(report.write(tmp_path / "pairs.html", data)[0])
     assert page.number("positive-auroc") == pytest.approx(shown["auroc"])
     assert page.console() == []
-
-
-def test_a_calibrated_model_is_rarely_accused():
-    """The headline chooses among ten bins, so each test has a tenth of the 5 %."""
-    rng = np.random.default_rng(0)
-    accused = 0
-    for _ in range(200):
-        p = rng.beta(0.6, 1.2, 1500)
-        pair = torch.tensor(np.stack([1 - p, p], axis=1))
-        pool = positive.claims_of(pair, torch.tensor((rng.random(1500) < p).astype(np.int64))).pool("prediction")
-        cells = curves.of_pool(pool)
-        accused += positive.in_words({"cells": cells, "auroc": None}, "x", 1500)["kind"] != "calibrated"
-    assert accused <= 15  # 10 on average at most; with bands that are not corrected, about 60
-
-
-@pytest.mark.parametrize(("power", "says", "kind"), [(2.0, "Too extreme", "over"), (0.5, "Too cautious", "under")])
-def test_a_model_that_errs_at_both_ends_is_called_too_extreme_or_too_cautious(power, says, kind):
-    rng = np.random.default_rng(0)
-    p = rng.beta(0.8, 0.8, 20_000)
-    y = torch.tensor((rng.random(len(p)) < p).astype(np.int64))
-    claimed = p**power / (p**power + (1 - p) ** power)
-    pool = positive.claims_of(torch.tensor(np.stack([1 - claimed, claimed], axis=1)), y).pool("prediction")
-    said = positive.in_words({"cells": curves.of_pool(pool), "auroc": None}, "fraud", len(p))
-    found = re.fullmatch(
-        rf"{says}: where it says (\d+) %, (\d+) % are fraud, and where it says (\d+) %, (\d+) %", said["headline"]
-    )
-    low, its_share, high, share = (int(part) for part in found.groups())
-    assert low < 50 < high
-    assert (low < its_share) == (high > share) == (power > 1)
-    assert said["kind"] == kind
-
-
-@pytest.mark.filterwarnings("ignore::softkin._io.files.Assumption")
-def test_both_ends_of_a_small_file_are_in_the_headline():
-    """500 rows: of 22 at about 95 % 15 come true, which is beyond chance although they are few."""
-    data = report.build(load(EXAMPLES / "churn.csv"), resamples=100)
-    assert data["binary"]["headline"] == (
-        "Too extreme: where it says 4 %, 9 % are class 1, and where it says 95 %, 68 %"
-    )
 
 
 def plain(lines):

@@ -21,9 +21,10 @@ from softkin._io import tables
 from softkin.distances import name_doubts
 
 DOMINATES = 0.5  # share of α on one class above which it dominates
-ALONE = 0.2  # fraction of the even share: a class that gets less from the others is unlike all of them
+ALONE = 0.1  # fraction of the even share: a class that gets less from the others is unlike all of them
 DISAGREES = 0.35  # share of the other classes that another source ranks nearer than a row's three nearest
 NEAREST = 3  # classes of a row that are compared with other sources
+MANY_MEANINGS = 5  # kinds of things: a name of so many may be meant otherwise, though its neighbours are of one
 KINDS = ("disagreement", "dominated", "alone")
 MOST_CLUSTERED = 3000  # classes: average linkage needs K² memory and time
 
@@ -119,6 +120,7 @@ def inspect(
     alpha: float = 0.1,
     source: str = "",
     others: Mapping[str, Array] | None = None,
+    kinds: Sequence[int] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Inspection:
     """Inspect a similarity for rows that look wrong.
@@ -127,8 +129,10 @@ def inspect(
 
     - "dominated": one class takes more than half of α, and no other source has it among the five
       nearest (among the nearest quarter of fewer than 21 classes),
-    - "alone": all other classes together give this class less than a fifth of an even share, so it is unlike them all,
+    - "alone": all other classes together give this class less than a tenth of an even share, so it is unlike them all,
     - "disagreement": the three nearest classes are far in every other source, as for a name with several meanings.
+
+    Where ``kinds`` are given, neighbours of the same kind need no other source: one that dominates, or all three.
 
     Args:
         values: S, (K, K).
@@ -136,6 +140,7 @@ def inspect(
         alpha: α of the labels.
         source: A description of the origin of S.
         others: Distances (K, K) of the same classes from other sources, by name.
+        kinds: Of each class the kinds of things that it may be (``name_doubts.kinds_of_things``), a bit for each.
         about: Further content of the file of S.
     """
     s = checks.square(values, "values")
@@ -148,15 +153,19 @@ def inspect(
         names,
         checks.alpha(alpha),
         source,
-        _oddities(s, names, others or {}),
+        _oddities(s, names, others or {}, kinds),
         _leaves(merges, len(s)),
         merges,
         about or {},
     )
 
 
-def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array]) -> list[Oddity]:
+def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array], kinds: Sequence[int] | None) -> list[Oddity]:
     k = len(s)
+
+    def alike(row: int, other: int) -> bool:
+        return kinds is not None and kinds[row].bit_count() < MANY_MEANINGS and bool(kinds[row] & kinds[other])
+
     odd: list[Oddity] = []
     if k < 3:
         return odd
@@ -165,7 +174,7 @@ def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array]) -> list[
     most, nearest = s.max(dim=1)
     for row in (most > DOMINATES).nonzero()[:, 0].tolist():
         neighbour = int(nearest[row])
-        if any(int((d[row] < d[row, neighbour]).sum()) < agreed for d in apart.values()):
+        if alike(row, neighbour) or any(int((d[row] < d[row, neighbour]).sum()) < agreed for d in apart.values()):
             continue
         words = f"{names[neighbour]!r} takes {float(most[row]):.2f} of the α of {names[row]!r}"
         if apart:
@@ -188,6 +197,8 @@ def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array]) -> list[
         for row in torch.argsort(least, descending=True).tolist():
             if float(least[row]) <= DISAGREES:
                 break
+            if all(alike(row, j) for j in places[row].tolist()):
+                continue
             listed = ", ".join(repr(names[j]) for j in places[row].tolist())
             words = (
                 f"{names[row]!r} is nearest to {listed}, and {' and '.join(seen)} "

@@ -133,9 +133,14 @@ def _run(arguments: argparse.Namespace, interrupts: Sequence[int], options: Set[
     code = 2
     files.unguard()
 
+    said: set[str] = set()
+
     def show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         kind = "note" if issubclass(category, Assumption) else "warning"
-        say(f"softkin: {kind}: {one_line(str(message), options)}", to=sys.stderr)
+        line = f"softkin: {kind}: {one_line(str(message), options)}"
+        if line not in said:  # a table, a comparison and a page may each find the same
+            said.add(line)
+            say(line, to=sys.stderr)
 
     try:
         with warnings.catch_warnings():

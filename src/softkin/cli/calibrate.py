@@ -502,7 +502,12 @@ def _print(result: "ComparedCalibrators") -> None:
 
     level = f"{100 * result['confidence']:g} %"
     print_data_sets(result)
-    others = [metric for metric in shown_metrics("compare") if metric.key not in IN_HEADINGS]
+    rows_of = [line["metrics"] for line in result["methods"] if "metrics" in line]
+    others = [
+        metric
+        for metric in shown_metrics("compare")
+        if metric.key not in IN_HEADINGS and all(metric.key in each for each in rows_of)
+    ]
     *first, seconds = HEADINGS
     headings = [*first, *(f"{metric.short} %" if metric.percent else metric.short for metric in others), seconds]
     droppable = [place for place, metric in enumerate(others, len(first)) if metric.key != result["metric"]]

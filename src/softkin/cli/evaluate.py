@@ -19,12 +19,15 @@ from softkin.cli.inputs import add_input_arguments, reading_options
 from softkin.cli.printing import json_text, page_path, print_table, say, shown, wrote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from softkin._io.files import Plain
     from softkin.evaluation import Compared, Evaluated, Evaluation
     from softkin.evaluation.comparison import Scaled
     from softkin.evaluation.results import GroupData, GroupsData
+    from softkin.metrics.catalogue import Metric
     from softkin.metrics.measurement import Measured
     from softkin.predictions import Predictions
 
@@ -416,9 +419,6 @@ def _print(
     scaled: "list[Compared]",
     arguments: argparse.Namespace,
 ) -> None:
-    from softkin.metrics.catalogue import METRICS
-    from softkin.metrics.measurement import Measured
-
     level = f"{100 * arguments.confidence:g} %"
     if len(models) > 1:
         _print_models(models)
@@ -432,19 +432,18 @@ def _print(
         say(f"{shown(model.name)}: {data['num_samples']:,} {what}")
         for doubt in data["verdict"]["doubts"]:
             say(f"Doubtful: {doubt}")
-        say(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
+        say(f"{shown(data['verdict']['headline'])}. {shown(data['verdict']['detail'])}")
         rows, caveats, by_chance = [], [], []
         absent: dict[str, list[str]] = {}
-        for key, plain in data["metrics"].items():
-            metric, measured = METRICS[key], Measured.from_dict(plain)
+        for title, metric, measured in _measured(data):
             if measured.absent is not None:
-                absent.setdefault(measured.absent, []).append(metric.title)
+                absent.setdefault(measured.absent, []).append(title)
                 continue
             if metric.percent and measured.low == 0 and measured.when_calibrated is not None and measured.value > 0:
-                by_chance.append(metric.title)
+                by_chance.append(title)
             if measured.caveat is not None:
-                caveats.append(f"{metric.title}: {measured.caveat}.")
-            rows.append((metric.title, *_cells(measured, metric.percent)))
+                caveats.append(f"{title}: {measured.caveat}.")
+            rows.append((title, *_cells(measured, metric.percent)))
         print_table(["", "value", f"{level} interval", "if calibrated"], rows, [3])
         if data["num_classes"] == 2 and data.get("kind") == "classes":
             half = files.from_number(data["metrics"]["brier"]["value"]) / 2
@@ -474,10 +473,29 @@ def _print(
             _print_abstention(data["abstention"])
         print()
     if compared and (len(models) == 2 or arguments.pairs):
-        _print_comparisons(compared, scaled, arguments)
+        _print_comparisons(compared, scaled, models[0].data, arguments)
     elif compared:
         pairs = len(models) * (len(models) - 1) // 2
         say(f"--pairs prints the {pairs} pairwise comparisons, --details prints all metrics of each.")
+
+
+def _measured(data: "Evaluation") -> "Iterator[tuple[str, Metric, Measured]]":
+    """Every metric with its title."""
+    from softkin.metrics.catalogue import METRICS
+    from softkin.metrics.measurement import Measured
+
+    for key, plain in data["metrics"].items():
+        yield _title(key, data), METRICS[key], Measured.from_dict(plain)
+
+
+def _title(key: str, data: "Evaluation", *, short: bool = False) -> str:
+    """A metric's title; where it speaks of class 1, with the name of that class."""
+    from softkin.metrics.catalogue import METRICS
+
+    title = METRICS[key].short if short else METRICS[key].title
+    if "positive" not in data:
+        return title
+    return title.replace("class 1", shown(data["positive"]["name"]))
 
 
 def _print_models(models: "list[Evaluated]") -> None:
@@ -486,13 +504,15 @@ def _print_models(models: "list[Evaluated]") -> None:
 
     ordered = sorted(models, key=lambda model: files.from_number(model.data["metrics"]["nll"]["value"]))
     first = ordered[0].data
-    keys = [key for key in MODEL_COLUMNS if "absent" not in first["metrics"].get(key, {"absent": ""})]
+    # Of a binary model the winning class hides half.
+    columns = [key for key in MODEL_COLUMNS if key != ("ece_hist" if "ece_positive" in first["metrics"] else None)]
+    keys = [key for key in columns if "absent" not in first["metrics"].get(key, {"absent": ""})]
     rows = []
     for model, name in zip(ordered, short_names([model.name for model in ordered]), strict=True):
         measured = model.data["metrics"]
         cells = [_number(measured[key]["value"], METRICS[key].percent) for key in keys]
         rows.append((name, *cells, model.data["verdict"]["headline"]))
-    headings = ["lowest NLL first", *(METRICS[key].short for key in keys), ""]
+    headings = ["lowest NLL first", *(_title(key, first, short=True) for key in keys), ""]
     classes = f"samples, {first['num_classes']:,} classes" if first.get("kind") != "pairs" else "pairs each"
     print(f"{len(models)} models, {first['num_samples']:,} {classes}")
     for model in ordered:
@@ -502,7 +522,7 @@ def _print_models(models: "list[Evaluated]") -> None:
     print()
 
 
-MODEL_COLUMNS = ("accuracy", "nll", "brier", "ece_hist", "signed_gap")
+MODEL_COLUMNS = ("accuracy", "nll", "brier", "ece_positive", "ece_hist", "signed_gap")
 
 
 def _cells(measured: "Measured", percent: bool) -> tuple[str, str, str]:
@@ -542,7 +562,9 @@ def _print_abstention(abstention: dict[str, Any]) -> None:
     print_table([ABOVE, "answered", "wrong", "upper bound"], rows, [])
 
 
-def _print_comparisons(compared: "list[Compared]", scaled: "list[Compared]", arguments: argparse.Namespace) -> None:
+def _print_comparisons(
+    compared: "list[Compared]", scaled: "list[Compared]", first: "Evaluation", arguments: argparse.Namespace
+) -> None:
     """A table for each two models, and their NLL once each has its temperature."""
     from itertools import groupby
 
@@ -563,11 +585,10 @@ def _print_comparisons(compared: "list[Compared]", scaled: "list[Compared]", arg
             better = names[0 if first_is_better else 1] if line["significant"] else "not significant"
             if math.isinf(files.from_number(line["difference"])):  # one gave a true class the probability 0
                 better = f"{names[0 if first_is_better else 1].removeprefix('the ')}: finite"
-                rows.append((metric.title + how, numbers[0], "–", "–", better))
+                rows.append((_title(metric.key, first) + how, numbers[0], "–", "–", better))
                 continue
-            rows.append(
-                (metric.title + how, numbers[0], f"{numbers[1]} to {numbers[2]}", f"{line['p_value']:.3f}", better)
-            )
+            between = f"{numbers[1]} to {numbers[2]}"
+            rows.append((_title(metric.key, first) + how, numbers[0], between, f"{line['p_value']:.3f}", better))
         print_table(["", "difference", interval, "p", "better"], rows, [3])
         print()
 

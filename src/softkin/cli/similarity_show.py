@@ -102,6 +102,7 @@ def run(arguments: argparse.Namespace) -> None:
     from softkin import SoftkinError, similarity
     from softkin._core.names import did_you_mean
     from softkin.audition import inspection
+    from softkin.distances import name_doubts
 
     read = measuring.read(arguments, kind="similarity")
     names, measured = read.matrix.class_names, read.measured
@@ -132,7 +133,10 @@ def run(arguments: argparse.Namespace) -> None:
         about["beta"] = beta
     source = read.matrix.source + (f"; corrected: {inspection.in_words(fixes)}" if fixes else "")
     others = _others(read, arguments)
-    seen = inspection.inspect(s, names, alpha=alpha, source=source, others=others, about=about)
+    kinds = None
+    if others and not arguments.compare_with:  # a source that was named is trusted alone
+        kinds = name_doubts.kinds_of_things(names, running.aliases(arguments))
+    seen = inspection.inspect(s, names, alpha=alpha, source=source, others=others, kinds=kinds, about=about)
     _show(seen, arguments, beta if measured.similarity is None else None)
     written: list[Path] = []
     if arguments.report is not None:

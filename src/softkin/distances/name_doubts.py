@@ -113,7 +113,7 @@ def unconfirmed(
     names = [name if isinstance(name, str) else next(iter(name)) for name in class_names]
     if len(names) < 3:
         return []
-    wordnet = _in_wordnet(names, aliases)
+    wordnet = kinds_of_things(names, aliases)
     suspects = [
         (k, int(nearest[k]))
         for k in (most > SHARP).nonzero()[:, 0].tolist()
@@ -131,8 +131,11 @@ def unconfirmed(
     return doubtful
 
 
-def _in_wordnet(names: Sequence[str], aliases: Mapping[str, str]) -> list[int]:
-    """A bit for each kind of thing that a name may mean, as a whole or by its last word ("oak tree": a tree)."""
+def kinds_of_things(names: Sequence[str], aliases: Mapping[str, str]) -> list[int]:
+    """A bit for each kind of thing (animal, plant …) that a name may mean in WordNet.
+
+    If WordNet does not know the whole name, its last word counts ("oak tree": a tree).
+    """
     shipped = WordVectors.shipped()
     lower = aliases_of_words(aliases)
     kinds = []

@@ -2,6 +2,7 @@
 and wrong answers.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -10,11 +11,12 @@ from torch import Tensor
 
 from softkin import metrics
 from softkin._io.files import number
-from softkin.evaluation import doubts, results
+from softkin.evaluation import doubts, positive, results
+from softkin.evaluation.positive import PositiveClass
 from softkin.evaluation.results import Described, Detection, Disagreement, Evaluation, People, SettingsData, Unknown
 from softkin.metrics import binning, catalogue, measurement
 from softkin.metrics.measurement import Measured, Settings
-from softkin.metrics.scopes import Pool
+from softkin.metrics.scopes import Claims, Pool
 from softkin.predictions import Predictions
 
 
@@ -112,7 +114,10 @@ def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
     pool = claims.pool("prediction")
     found = doubts.of_predictions(predictions, pool.scores)
     by = predictions.calibrated_by
-    words = described(pool, measured, settings, found, trained=not claims.are_pairs, calibrated_by=by)
+    of_positive = positive_class(claims, predictions.class_names, measured)
+    words = described(
+        pool, measured, settings, found, trained=not claims.are_pairs, calibrated_by=by, of_positive=of_positive
+    )
     data: Evaluation = {
         "name": predictions.name,
         "num_samples": claims.num_samples,
@@ -125,6 +130,8 @@ def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
         "reliability": words["reliability"],
         "metrics": {key: one.to_dict() for key, one in measured.items()},
     }
+    if of_positive is not None:
+        data["positive"] = of_positive.to_dict()
     if by is not None:
         data["calibrated_by"] = by
     if predictions.votes is not None:
@@ -136,6 +143,15 @@ def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
     if disagreement is not None:
         data["mutual_information"] = disagreement
     return data
+
+
+def positive_class(
+    claims: Claims, class_names: Sequence[str] | None, measured: Mapping[str, Measured]
+) -> PositiveClass | None:
+    """The positive class of a binary model; None for other claims."""
+    if not claims.exclusive or claims.num_classes != 2:
+        return None
+    return positive.of(claims.of_class_1().pool("prediction"), class_names, measured["ece_positive"])
 
 
 def people(predictions: Predictions) -> People:
@@ -154,9 +170,9 @@ def turned_round(auc: Measured | None, class_names: list[str] | None) -> str | N
     """The sentence about a binary model whose scores rank the positive class last beyond doubt; else None."""
     if auc is None or auc.absent is not None or auc.high is None or not auc.high < 0.5:
         return None
-    positive = "1" if class_names is None else class_names[1]
+    name = "1" if class_names is None else class_names[1]
     return (
-        f"the samples of class {positive} have lower scores than the others (AUC {auc.value:.3f}): "
+        f"the samples of class {name} have lower scores than the others (AUC {auc.value:.3f}): "
         "are the scores those of the other class?"
     )
 
@@ -174,21 +190,23 @@ def described(
     *,
     trained: bool = False,
     calibrated_by: str | None = None,
+    of_positive: PositiveClass | None = None,
 ) -> Described:
-    """The reliability of the winning scores in bins, and the verdict in words, which begins with the doubts."""
+    """The reliability of the winning scores in bins, and the verdict in words, which begins with the doubts.
+
+    The verdict on a binary model is that on its positive class.
+    """
     bins = pool.curve(binning.equal_width(settings.n_bins))
     gap, ece = measured["signed_gap"].interval, measured["ece_hist"].interval
     answered = "accuracy" in measured and measured["accuracy"].absent is None  # no label of several is an answer
+    cells = results.cells(pool)
+    said = results.verdict(gap, ece, cells, doubted, trained=trained, calibrated_by=calibrated_by, answered=answered)
+    if of_positive is not None:
+        auc = measured.get("auc")
+        auroc = None if auc is None or auc.absent is not None or math.isnan(auc.value) else auc.value
+        said = positive.verdict(said, of_positive, auroc)
     return {
-        "verdict": results.verdict(
-            gap,
-            ece,
-            results.cells(pool),
-            doubted,
-            trained=trained,
-            calibrated_by=calibrated_by,
-            answered=answered,
-        ),
+        "verdict": said,
         "reliability": {
             "edges": bins.edges.tolist(),
             "count": [round(count) for count in bins.count.tolist()],

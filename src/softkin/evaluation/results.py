@@ -75,6 +75,16 @@ class Described(TypedDict):
     reliability: Reliability
 
 
+class PositiveData(TypedDict):
+    """A binary model by the probability of its positive class."""
+
+    name: str
+    share: Plain
+    """Of the samples that are positive"""
+    expected: Plain
+    """The mean probability; ``ece_positive`` is the calibration error"""
+
+
 class Evaluation(Described):
     """Everything about one model."""
 
@@ -90,6 +100,8 @@ class Evaluation(Described):
     """Of scores and labels; None if there were too many rows to keep"""
     settings: SettingsData
     metrics: dict[str, MeasuredData]
+    positive: NotRequired[PositiveData]
+    """Of two classes: what the verdict speaks of"""
     mutual_information: NotRequired[Disagreement]
     out_of_distribution: NotRequired[list[Unknown]]
     abstention: NotRequired[dict[str, Any]]

@@ -19,10 +19,11 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._io import files
-from softkin.evaluation import doubts
+from softkin.evaluation import doubts, positive
 from softkin.evaluation.in_memory import described, settings_data
 from softkin.evaluation.results import Evaluation
 from softkin.metrics import catalogue, density, measurement, scopes
+from softkin.metrics.binned import Binned
 from softkin.metrics.measurement import Meaningless, Settings
 from softkin.metrics.scopes import Claims, NoMeaning, Pool, multiplicities
 from softkin.metrics.statistics import (
@@ -205,6 +206,27 @@ def require_room(num_rows: int, kept: Iterable[Statistic]) -> None:
     files.within("bytes", num_rows * each, f"the data kept of {num_rows:,} rows")
 
 
+class Deal:
+    """Rows dealt at random to groups of one size; fewer rows than there are groups are left out."""
+
+    def __init__(self, num_rows: int, groups: int, seed: int) -> None:
+        generator = np.random.default_rng(seed)
+        self.groups = min(groups, num_rows)
+        self.order = torch.from_numpy(generator.permutation(num_rows)[: num_rows // self.groups * self.groups])
+        self.chance = torch.from_numpy(generator.random(num_rows))
+
+    def grouped(self, values: Tensor) -> Tensor:
+        """(groups, rows of each, …)."""
+        return values[self.order].view(self.groups, -1, *values.shape[1:])
+
+    def pools(self, scores: Tensor, hits: Tensor) -> list[Pool]:
+        """One claim of each row, a row for each group: as it came, and with outcomes drawn from the scores."""
+        dealt = self.grouped(scores)
+        every = (hits, self.chance < scores)
+        places = [scopes.true_places(self.grouped(each).view(-1)) for each in every]
+        return [Pool(dealt.view(-1), each, self.groups, dealt.shape[1], winners=True) for each in places]
+
+
 class Stream:
     """The state of an evaluation whose rows arrive in blocks.
 
@@ -301,14 +323,20 @@ class Stream:
         rows = {name: torch.cat(self.rows.pop(name)) for name in list(self.rows)}
         winning, right = rows["winning"], rows["right"]
         winners = Pool(winning, scopes.true_places(right), len(winning), 1, winners=True)
-        made, absent = self._statistics(winners, right, rows)
+        deal = Deal(self.num_samples, self.groups, self.settings.seed + 1)
+        made, absent = self._statistics(winners, right, rows, deal)
         measured = measurement.measured(made, settings)
         measured |= {key: measurement.absent(reason) for key, reason in absent.items()}
         found = []
         if self.num_classes > 1:
             found = doubts.doubts(rows["labels"], rows["answers"], winning, self.num_classes, class_names)
         trained = self.num_classes > 1
-        words = described(winners, measured, settings, found, trained=trained, calibrated_by=calibrated_by)
+        of_positive = None
+        if self.num_classes == 2:
+            of_positive = positive.of(_class_1(rows), class_names, measured["ece_positive"])
+        words = described(
+            winners, measured, settings, found, trained=trained, calibrated_by=calibrated_by, of_positive=of_positive
+        )
         data: Evaluation = {
             "name": name,
             "num_samples": self.num_samples,
@@ -321,28 +349,17 @@ class Stream:
             "reliability": words["reliability"],
             "metrics": {key: measured[key].to_dict() for key in self.readers},
         }
+        if of_positive is not None:
+            data["positive"] = of_positive.to_dict()
         if calibrated_by is not None:
             data["calibrated_by"] = calibrated_by
         return data, made, rows["labels"], (winning, right)
 
     def _statistics(
-        self, winners: Pool, right: Tensor, rows: Mapping[str, Tensor]
+        self, winners: Pool, right: Tensor, rows: Mapping[str, Tensor], deal: "Deal"
     ) -> tuple[dict[str, Statistic], dict[str, str]]:
         """Each metric as a statistic that can be resampled, and the reason for each absent one."""
-        n, winning = self.num_samples, winners.scores
-        generator = np.random.default_rng(self.settings.seed + 1)
-        groups = min(self.groups, n)
-        order = torch.from_numpy(generator.permutation(n)[: n // groups * groups])  # drops fewer than ``groups`` rows
-        hits_drawn = torch.from_numpy(generator.random(n)) < winning
-
-        def grouped(values: Tensor) -> Tensor:
-            return values[order].view(groups, len(order) // groups, *values.shape[1:])
-
-        def pool(hits: Tensor) -> Pool:
-            places = scopes.true_places(grouped(hits).view(-1))
-            return Pool(grouped(winning).view(-1), places, groups, len(order) // groups, winners=True)
-
-        pools = [pool(right), pool(hits_drawn)]
+        pools = deal.pools(winners.scores, right)
         made: dict[str, Statistic] = {}
         absent: dict[str, str] = {}
         for key, reader in self.readers.items():
@@ -352,16 +369,22 @@ class Stream:
             if not isinstance(reader, Streamed):
                 absent[key] = f"{NEEDS_ALL}, and there are too many rows to hold"
                 continue
+            if key == "ece_positive":
+                own = _class_1(rows)
+                made[key] = self._of_winners(
+                    cast("Binned", reader).over(own), deal.pools(own.scores, rows["labels"] == 1), deal
+                )
+                continue
             whole = reader.on(winners)
             if isinstance(reader, Share):
                 made[key] = Share(rows[key])
             elif isinstance(reader, Averaged):
-                means = grouped(rows[key]).mean(dim=1)
+                means = deal.grouped(rows[key]).mean(dim=1)
                 made[key] = GroupedMean(reader.of_rows(rows[key]), reader.of_rows(means))
             elif whole is not None:
-                made[key] = self._of_winners(whole, pools, grouped)
+                made[key] = self._of_winners(whole, pools, deal)
             elif reader.kept == "groups":
-                made[key] = self._of_groups(key, groups)
+                made[key] = self._of_groups(key, deal.groups)
             elif reader.kept == "totals":
                 try:
                     made[key] = self._of_totals(key)
@@ -374,10 +397,10 @@ class Stream:
                 absent[key] = f"{reader.needs_all}, and there are too many rows to hold"
         return made, absent
 
-    def _of_winners(self, whole: Streamed, pools: list[Pool], grouped: Callable[[Tensor], Tensor]) -> GroupedMean:
+    def _of_winners(self, whole: Streamed, pools: list[Pool], deal: "Deal") -> GroupedMean:
         rows = whole.influence()
         if rows is not None:  # only the value is kept: a ranking of many millions is large
-            return GroupedMean(ValueOnly(whole.value()), Mean(grouped(rows).mean(dim=1)))
+            return GroupedMean(ValueOnly(whole.value()), Mean(deal.grouped(rows).mean(dim=1)))
         seen, drawn = (whole.on(pool) for pool in pools)
         assert seen is not None
         if not isinstance(whole, CalibrationError):
@@ -407,6 +430,12 @@ class Stream:
         totals = self.running[key].totals
         assert totals is not None, "a stream that has seen no rows is not finished"
         return totals
+
+
+def _class_1(rows: Mapping[str, Tensor]) -> Pool:
+    """The claims of a binary model about class 1, which is that of the answer or the other one."""
+    scores = torch.where(rows["answers"] == 1, rows["winning"], 1 - rows["winning"])
+    return Pool(scores, scopes.true_places(rows["labels"] == 1), len(scores), 1, winners=True)
 
 
 def _ids_in_order(ids: Iterable[Any], start: int) -> int:

@@ -8,8 +8,9 @@ some out. docs/kinds.md shows each. They return a Python float, a fraction and n
 percentage; with ``confidence=0.95`` an ``Interval``. Nothing is renormalised, clipped or taken for logits: invalid
 input is refused.
 
-- Calibration errors: ``ece_hist``, ``ece_kde``, ``classwise_ece``, ``mce``, ``debiased_ece``, ``smooth_ece``,
-  ``signed_gap``; their values under perfect calibration: ``when_calibrated``, ``kde_floor``
+- Calibration errors: ``ece_hist``, ``ece_positive`` of a binary model, ``ece_kde``, ``classwise_ece``, ``mce``,
+  ``debiased_ece``, ``smooth_ece``, ``signed_gap``; their values under perfect calibration: ``when_calibrated``,
+  ``kde_floor``
 - Scores: ``nll``, ``brier``, ``brier_decomposition``, ``accuracy``, ``top_k_accuracy``
 - Ranking: ``aurc``, ``confidence_auroc``, ``auc`` of a binary model, ``macro_auroc`` of several labels
 - Known against unknown: ``auroc``, ``fpr_at_95``
@@ -36,6 +37,7 @@ from softkin.metrics.calibration import (
     debiased_ece,
     ece_hist,
     ece_kde,
+    ece_positive,
     kde_floor,
     mce,
     signed_gap,
@@ -76,6 +78,7 @@ __all__ = [
     "debiased_ece",
     "ece_hist",
     "ece_kde",
+    "ece_positive",
     "fpr_at_95",
     "interval",
     "kde_floor",

@@ -75,8 +75,12 @@ class Binned(PooledSums, Streamed):
         n = num_samples * (self.denominator / self.num_samples)
         return float(self.of_curve(ReliabilityCurve(self.bins.edges, *totals.view(3, -1)), n))
 
+    def over(self, pool: Pool) -> Self:
+        """The same metric of other claims, one for each row."""
+        return type(self)(pool, self.bins, per="score")
+
     def on(self, pool: Pool) -> Self | None:
-        return type(self)(pool, self.bins, per="score") if self.pool.winners else None
+        return self.over(pool) if self.pool.winners else None
 
     def row_block(self, part: slice) -> Tensor:
         return self._row_sums(part).transpose(0, 1).flatten(1)

@@ -36,10 +36,10 @@ from softkin.metrics.statistics import Averaged, Statistic
 
 P = ParamSpec("P")
 
-Place = Literal["evaluate", "compare", "select", "record", "table", "wide", "paper", "card", "page"]
+Place = Literal["evaluate", "compare", "select", "record", "table", "wide", "paper", "card"]
 """Where a metric is shown: in ``evaluate``; in comparisons of two models; in the choice of a study's values; in a
-study's records; in its table; in its wide table; in the paper's tables; as a card of the page; in the page's list of
-more numbers"""
+study's records; in its table; in its wide table; in the paper's tables; as a card of the page, whose
+table of more numbers has all others of ``evaluate``"""
 
 
 class Sureness(TypedDict, total=False):

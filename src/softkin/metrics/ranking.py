@@ -133,7 +133,7 @@ class RiskCoverage(Streamed):
         return low, min(high, 1.0)
 
 
-@metric(title="area under risk–coverage", short="AURC", shown=["evaluate", "record", "table", "page"])
+@metric(title="area under risk–coverage", short="AURC", shown=["evaluate", "record", "table"])
 def aurc(claims: Claims, **_: Unpack[Sureness]) -> RiskCoverage:
     r"""Area under the risk–coverage curve: the error rate among the i most confident samples, averaged over i = 1 … N.
 

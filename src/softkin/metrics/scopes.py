@@ -356,6 +356,13 @@ class Claims:
             return Claims(columns, hit.to(torch.int64), self.weights, clusters=self.clusters)
         return Claims(columns, torch.stack([1 - hit, hit], dim=1), self.weights, clusters=self.clusters)
 
+    def of_class_1(self) -> "Claims":
+        """The claims of a binary model about class 1 alone."""
+        y = self.labels
+        hit = y[:, 1] if y.ndim == 2 else (y == 1).to(torch.float64)
+        score = self.probabilities[:, 1:].contiguous()
+        return Claims(score, hit[:, None], self.weights, exclusive=False, clusters=self.clusters)
+
     def pool(self, scope: Scope) -> Pool:
         """The winning claims ("prediction") or all of them ("output"); many labels have no winner and are all taken."""
         checks.option(scope, "scope", ("prediction", "output"))

@@ -66,7 +66,7 @@ declare(
     title="top-5 accuracy",
     short="top 5",
     least_classes=6,
-    shown=["evaluate", "record", "page"],
+    shown=["evaluate", "record"],
 )
 
 

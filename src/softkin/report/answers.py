@@ -6,6 +6,7 @@ from typing import Any
 
 from softkin._io.files import from_number
 from softkin.calibrators import REGISTRY
+from softkin.evaluation.positive import STATED_BINS
 from softkin.evaluation.results import already
 from softkin.metrics import intervals
 from softkin.report import curves
@@ -33,10 +34,6 @@ FEWEST = 3  # a confusion that happened less often is not worth a line
 def of_model(data: Mapping[str, Any]) -> str:
     raw = data["variants"][0]
     verdict = raw["verdict"]
-    if data["binary"] and not data["pairs"]:
-        # Of a binary model the probability of the positive class matters, the confidence of the answer comes second.
-        verdict = {**verdict, **data["binary"]}
-        verdict["detail"] += f" As answers: {raw['verdict']['detail'][0].lower()}{raw['verdict']['detail'][1:]}"
     return (
         '<section class="hero" id="answers" aria-labelledby="headline">'
         f"{doubts(verdict)}"
@@ -64,9 +61,8 @@ def _by_group(data: Mapping[str, Any]) -> str:
 def _trust(data: Mapping[str, Any]) -> str:
     is_settled = _groups_differ(data) or data.get("calibrated_by")
     raw, after = data["variants"][0], None if is_settled else _best_variant(data)
-    n_bins = data["n_bins"] if data["n_bins"] in curves.BINS else 15
-
     binary = data["binary"] if not data["pairs"] else None
+    n_bins = STATED_BINS if binary else data["n_bins"] if data["n_bins"] in curves.BINS else 15
 
     def parts(variant: Mapping[str, Any]) -> tuple[Cells, str]:
         ece = variant["positive"]["error"] if binary else variant["metrics"]["ece_hist"]
@@ -85,7 +81,8 @@ def _trust(data: Mapping[str, Any]) -> str:
     says = (
         "Each bar shows how often answers with that confidence are right. On the dashed line both are equal."
         if binary is None
-        else f"Each bar shows how many samples with that probability are {named(binary['positive'], 40)}."
+        else f"Each bar shows how many samples with that probability are {named(binary['positive'], 40)}, in steps of "
+        f"ten points as in the headline; the error is that of {data['n_bins']} bins."
     )
     figures = figure(raw, after)
     return (

@@ -168,14 +168,11 @@ class Positive(TypedDict):
 
 
 class Binary(TypedDict):
-    """The classes of a binary model, and what its first screen says."""
+    """The classes of a binary model."""
 
     positive: str
     negative: str
     positives: int
-    kind: Literal["over", "under", "calibrated"]
-    headline: str
-    detail: str
 
 
 class About(TypedDict):

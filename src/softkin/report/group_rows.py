@@ -10,7 +10,6 @@ from softkin.evaluation.results import GroupsData
 from softkin.metrics import binning
 from softkin.metrics.scopes import Claims
 from softkin.predictions import Predictions
-from softkin.report import positive
 from softkin.report.data import GroupShown, GroupsShown, Rule, rule
 
 BINS = 15
@@ -24,7 +23,7 @@ def shown(measured: GroupsData, predictions: Predictions) -> GroupsShown | None:
         member.setdefault(name, []).append(place)
     claims = predictions.claims
     if claims.exclusive and claims.num_classes == 2:  # the winning class hides half of what a binary model says
-        claims = positive.claims_of(claims.probabilities, claims.labels)
+        claims = claims.of_class_1()
     rows: list[GroupShown] = []
     for group in measured["groups"]:
         known = group["metrics"]

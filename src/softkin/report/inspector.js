@@ -71,29 +71,47 @@ function epochsSection() {
   );
 }
 
-// A dendrogram with one class per line.
+const MOST_LINES = 40; // of a dendrogram at first: a screen of it
+
+// A dendrogram with one line for each class, or for each of the closest groups of many classes.
 function groupsSection() {
-  const k = data.num_classes, line = 15, order = data.similarity.order;
+  const k = data.num_classes, line = 15;
+  state.allLines = k <= MOST_LINES;
   const top = Math.max(...data.merges.map((merge) => merge[2]), 1e-12);
   // Each group: its classes, in the order of the drawing.
   const groups = data.merges.reduce((all, [first, second]) => [...all, [first, second].flatMap((node) => (node < k ? [node] : all[node - k]))], []);
+  // The first merges are those of the most similar: what they join is one line as long as there are too many.
+  const within = () => (state.allLines ? 0 : k - MOST_LINES);
+  const members = (node) => (node < k ? [node] : groups[node - k]);
+  const leaves = () => {
+    const joined = new Set(data.merges.slice(0, within()).flat(1).filter((_, i) => i % 3 < 2));
+    const nodes = [...Array(k + within()).keys()].filter((node) => !joined.has(node));
+    const place = new Map(data.similarity.order.map((own, row) => [own, row]));
+    return nodes.sort((a, b) => place.get(members(a)[0]) - place.get(members(b)[0]));
+  };
+  const called = (node, letters) => {
+    const inside = members(node);
+    return inside.length === 1 ? isolated(className(inside[0]), letters) : `${isolated(className(inside[0]), letters - 5)} +${inside.length - 1}`;
+  };
   const drawn = chart((width) => {
-    const names = width < 560 ? 110 : 200, wide = Math.min(640, width - names - 24), bottom = k * line + 4, height = bottom + 34;
-    const at = new Map(order.map((own, row) => [own, { y: (row + 0.5) * line, x: 0 }]));
+    const ends = leaves(), skipped = within();
+    const names = width < 560 ? 110 : 200, wide = Math.min(640, width - names - 24), bottom = ends.length * line + 4, height = bottom + 34;
+    const at = new Map(ends.map((node, row) => [node, { y: (row + 0.5) * line, x: node < k ? 0 : (wide * data.merges[node - k][2]) / top }]));
     const marked = svg("circle", { class: "ring", r: 5, cx: -20, cy: -20 });
-    const paths = data.merges.map(([first, second, high], i) => {
+    const paths = data.merges.slice(skipped).map(([first, second, high], i) => {
       const a = at.get(first), b = at.get(second), x = (wide * high) / top;
-      at.set(k + i, { y: (a.y + b.y) / 2, x });
+      at.set(k + skipped + i, { y: (a.y + b.y) / 2, x });
       return svg("path", { class: "branch", d: `M${names + a.x} ${a.y}H${names + x}V${b.y}H${names + b.x}` });
     });
-    const texts = order.map((own, row) => svg("text", { x: names - 6, y: (row + 0.5) * line + 4, "text-anchor": "end" }, isolated(className(own), Math.floor(names / 7))));
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Dendrogram of ${k} classes. Arrow keys go through the groups.` }, paths, texts, marked);
+    const stubs = ends.filter((node) => node >= k).map((node) => svg("line", { class: "branch", x1: names, x2: names + at.get(node).x, y1: at.get(node).y, y2: at.get(node).y, "stroke-dasharray": "2 3" }));
+    const texts = ends.map((node, row) => svg("text", { x: names - 6, y: (row + 0.5) * line + 4, "text-anchor": "end" }, called(node, Math.floor(names / 7)), svg("title", {}, members(node).map(className).join(", "))));
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Dendrogram of ${k} classes${skipped ? ` in ${ends.length} lines` : ""}. Arrow keys go through the groups.` }, paths, stubs, texts, marked);
     root.append(
       svg("line", { class: "axis", x1: names, x2: names + wide, y1: bottom, y2: bottom }),
       ...niceTicks(0, top, 4).map((v) => svg("text", { x: names + (wide * v) / top, y: bottom + 14, "text-anchor": "middle" }, fixed(v, top < 2 ? 1 : 0))),
       svg("text", { class: "title", x: names + wide / 2, y: bottom + 29, "text-anchor": "middle" }, "less similar →"),
     );
-    const places = data.merges.map((_, i) => ({ x: names + at.get(k + i).x, y: at.get(k + i).y }));
+    const places = data.merges.slice(skipped).map((_, i) => ({ x: names + at.get(k + skipped + i).x, y: at.get(k + skipped + i).y }));
     const tip = inspect(root, {
       count: () => places.length,
       at: (i) => places[i],
@@ -105,7 +123,10 @@ function groupsSection() {
         });
         return best;
       },
-      describe: (i) => [`${groups[i].length} classes`, groups[i].slice(0, 6).map((own) => isolated(className(own), 24)).join(", ") + (groups[i].length > 6 ? " …" : ""), `join at ${fixed(data.merges[i][2], 2)}`],
+      describe: (i) => {
+        const group = groups[i + skipped];
+        return [`${group.length} classes`, group.slice(0, 6).map((own) => isolated(className(own), 24)).join(", ") + (group.length > 6 ? " …" : ""), `join at ${fixed(data.merges[i + skipped][2], 2)}`];
+      },
       mark: (i) => {
         marked.setAttribute("cx", i < 0 ? -20 : places[i].x);
         marked.setAttribute("cy", i < 0 ? -20 : places[i].y);
@@ -119,7 +140,12 @@ function groupsSection() {
     drawn,
     rows: () => table("Groups, the most similar first", ["group", "classes", "join at"], data.merges.map(([, , high], i) => [named(groups[i].slice(0, 8).map(className).join(", ") + (groups[i].length > 8 ? " …" : ""), 200), numeric(groups[i].length, whole(groups[i].length)), numeric(high, fixed(high, 3))])),
   });
-  return section("groups", "Groups", el("p", { class: "lead" }, "Classes that join further to the left are more similar."), figure);
+  const more = el("button", { type: "button", class: "more", "data-focus": "all-lines", hidden: k <= MOST_LINES, click: () => choose({ allLines: !state.allLines }) });
+  watch(["allLines"], () => {
+    more.textContent = state.allLines ? `Show ${MOST_LINES} groups` : `Show all ${whole(k)} classes`;
+    drawn.redraw();
+  });
+  return section("groups", "Groups", el("p", { class: "lead" }, `Classes that join further to the left are more similar.${k > MOST_LINES ? " The closest are one line; + counts the others in it." : ""}`), figure, el("div", { class: "under" }, more));
 }
 
 function rowsSection() {

@@ -47,12 +47,18 @@ function numbersSection() {
   const more = asTable("More numbers", () => {
     const m = variant().metrics;
     const rows = data.metrics.filter(({ key, shown }) => m[key] && !shown.includes("card")).map((metric) => {
-      const { value, low, high, floor, caveat } = m[metric.key], text = textOf(metric, 4);
+      const { value, low, high, floor, caveat, no_interval: why, when_calibrated: usual } = m[metric.key], text = textOf(metric, 4);
+      const notes = [
+        usual && exists(low) && Number(low) === 0 ? `may be chance alone, which would show ${text(usual.value)} on average` : usual ? `if calibrated, chance alone would show ${text(usual.value)}` : "",
+        exists(floor) ? `smoothing alone gives ${share(floor)}: compare this value with that, and do not rank models by it` : "",
+        caveat || "",
+        exists(low) ? "" : why || "",
+      ];
       return [
         metric.name,
         el("span", { "data-metric": metric.key, "data-value": value }, text(value)),
         exists(low) ? `${text(low)} – ${text(high)}` : "",
-        exists(floor) ? `smoothing alone gives ${share(floor)}: compare this value with that, and do not rank models by it` : caveat || "",
+        notes.filter(Boolean).join("; "),
       ];
     });
     return table("More numbers", ["metric", "value", "interval", "note"], rows);

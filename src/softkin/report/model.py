@@ -3,7 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal, NotRequired, TypedDict
@@ -21,6 +21,7 @@ from softkin.calibrators.held_out import cross_fit
 from softkin.decisions import select
 from softkin.evaluation import in_memory
 from softkin.evaluation.comparison import difference
+from softkin.evaluation.positive import name_of
 from softkin.evaluation.results import Difference, Evaluation, Verdict, by_group
 from softkin.metrics import binning, catalogue
 from softkin.metrics.catalogue import METRICS, Metric, MetricData
@@ -147,7 +148,7 @@ def build(
     claims = [predictions.claims_of(each) for each in every]
     shown_rows = every if parts is None else [parts.shown(each) for each in every]
     abouts: list[About] = [{"key": "raw", "name": "As it is", "note": None}, *(about for about, _ in calibrated)]
-    measured = _measured(abouts, claims, evaluated, settings)
+    measured = _measured(abouts, claims, evaluated, settings, predictions.class_names)
     variants = [
         _variant(about, each, own, settings, target, abstain_confidence, shown_as, y)
         for about, each, own, shown_as in zip(abouts, claims, measured, shown_rows, strict=True)
@@ -257,6 +258,12 @@ def _metric(key: str, predictions: Predictions) -> MetricData:
     described = METRICS[key].described()
     if key == "brier" and predictions.are_pairs:
         described |= {"about": "0 is best, 1 is worst", "at_most": 1.0}
+    if key == "ece_hist_output" and predictions.num_classes == 2:
+        described["shown"].remove("card")  # twice that of the prediction, where two scores sum to 1
+    if "class 1" in described["title"] and predictions.class_names is not None:
+        name = name_of(predictions.class_names[1])
+        for part in ("name", "title", "about"):
+            described[part] = described[part].replace("class 1", name)
     return described
 
 
@@ -291,7 +298,11 @@ def check_evaluated(evaluated: Evaluation, predictions: Predictions, settings: S
 
 
 def _measured(
-    abouts: Sequence[About], claims: Sequence[Claims], evaluated: Evaluation, settings: Settings
+    abouts: Sequence[About],
+    claims: Sequence[Claims],
+    evaluated: Evaluation,
+    settings: Settings,
+    class_names: Sequence[str] | None,
 ) -> list[_Result]:
     """The numbers of every variant: those of the evaluation for the model as it is, and new ones after calibrators.
 
@@ -299,7 +310,7 @@ def _measured(
     """
     k = claims[0].num_classes
     present = {key for key, one in evaluated["metrics"].items() if "absent" not in one}
-    shown = [metric for metric in shown_metrics(k) if metric.key in present]
+    shown = [metric for metric in shown_metrics(k, ordered=evaluated["settings"]["ordered"]) if metric.key in present]
     compared = [metric for metric in catalogue.shown("compare", k) if metric.key in present]
     results: list[_Result] = [
         {"verdict": by_group(evaluated), "metrics": {each.key: evaluated["metrics"][each.key] for each in shown}}
@@ -308,7 +319,9 @@ def _measured(
     for changed in claims[1:]:
         made.append(statistics(changed, [*shown, *(each for each in compared if each not in shown)], settings))
         own = measured({metric.key: made[-1][metric.key] for metric in shown}, settings)
-        verdict = in_memory.described(changed.pool("prediction"), own, settings)["verdict"]
+        of_positive = in_memory.positive_class(changed, class_names, own)
+        pool = changed.pool("prediction")
+        verdict = in_memory.described(pool, own, settings, of_positive=of_positive)["verdict"]
         results.append({"verdict": verdict, "metrics": {key: one.to_dict() for key, one in own.items()}})
     for metric in compared if len(made) > 1 else ():
         last_first = [each[metric.key] for each in reversed(made)]
@@ -354,7 +367,7 @@ def _variant(
         ),
         "abstention": certified,
         "certified": [{"target": rate, "rule": rules[rate]} for rate in AIMS],
-        "positive": _positive(claims, settings, abstain_confidence),
+        "positive": _positive(claims, measured["metrics"], settings, abstain_confidence),
         "classes": _classes(p, y),
         "mistakes": mistakes.most_confident(p, y),
     }
@@ -370,28 +383,28 @@ def _seen(unknown: Predictions, raw: Variant) -> UnknownSeen:
             "answered": answered}  # fmt: skip
 
 
-def _positive(claims: Claims, settings: Settings, confidence: float) -> Positive | None:
+def _positive(
+    claims: Claims, measured: Mapping[str, MeasuredData], settings: Settings, confidence: float
+) -> Positive | None:
     """The view of the positive class, for two classes and for pairs."""
     if claims.are_pairs:
-        return positive.build(claims, settings, confidence)
+        return positive.build(claims, measured["ece_hist"], settings, confidence)
     if claims.num_classes != 2:
         return None
-    return positive.build(positive.claims_of(claims.probabilities, claims.labels), settings, confidence)
+    return positive.build(claims.of_class_1(), measured["ece_positive"], settings, confidence)
 
 
 def _binary(raw: Variant, predictions: Predictions, names: Sequence[str]) -> Binary | None:
     if raw["positive"] is None:
         return None
-    negative, true = ("wrong", "right") if predictions.are_pairs else map(positive.name_of, names)
-    words = positive.in_words(raw["positive"], true, len(predictions))
-    count = int((predictions.known_labels == 1).sum())
-    return {"positive": true, "negative": negative, "positives": count, **words}
+    negative, true = ("wrong", "right") if predictions.are_pairs else map(name_of, names)
+    return {"positive": true, "negative": negative, "positives": int((predictions.known_labels == 1).sum())}
 
 
-def shown_metrics(num_classes: int | None = None) -> list[Metric]:
-    """The metrics of a model's page, all of which an evaluation has: those of the cards, then the others."""
-    shown = [*catalogue.shown("card", num_classes), *catalogue.shown("page", num_classes)]
-    return [metric for metric in shown if "evaluate" in metric.shown]
+def shown_metrics(num_classes: int | None = None, *, ordered: bool = False) -> list[Metric]:
+    """The metrics of a model's page, all of which an evaluation may have: those of the cards, then the others."""
+    shown = catalogue.shown("evaluate", num_classes, ordered=ordered)
+    return sorted(shown, key=lambda metric: "card" not in metric.shown)
 
 
 def risk_coverage(scores: Tensor, hits: Tensor, *, keep: Sequence[int] = ()) -> RiskCoverage:

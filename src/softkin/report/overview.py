@@ -15,12 +15,11 @@ from torch import Tensor
 from softkin._io.files import from_number, number
 from softkin.calibrators import TemperatureScaling, floor_of
 from softkin.evaluation.comparison import Scaled
+from softkin.evaluation.positive import name_of
 from softkin.evaluation.results import Compared, Evaluation, already
 from softkin.metrics import ece_hist, nll
-from softkin.metrics.catalogue import METRICS
-from softkin.metrics.measurement import Settings, measure
 from softkin.predictions import Predictions
-from softkin.report import mistakes, positive
+from softkin.report import mistakes
 from softkin.report.data import AfterScaling, Choice, Overview, OverviewRow, OverviewWords
 
 LEAST_GAP = 0.01  # a smaller gap than a point is none that matters, however certain
@@ -86,12 +85,8 @@ def of_models(
 
 def _row(key: str, model: Predictions, known: Evaluation, after: Tensor | None, n_bins: int, seed: int) -> OverviewRow:
     measured = known["metrics"]
-    gap, error = measured["signed_gap"], measured["ece_hist"]
-    if model.num_classes == 2 and not model.are_pairs:
-        # Of the probability of the positive class: the winning one hides half of it.
-        settings = Settings(n_bins, known["settings"]["confidence"], known["settings"]["resamples"], seed)
-        of = positive.claims_of(model.probabilities, model.known_labels)
-        error = measure(of, [METRICS["ece_hist"]], settings)["ece_hist"].to_dict()
+    gap = measured["signed_gap"]
+    error = measured.get("ece_positive", measured["ece_hist"])  # the winning class hides half of a binary model
     right, value = from_number(measured["accuracy"]["value"]), from_number(gap["value"])
     kind = {"over": "over", "under": "under"}.get(known["verdict"]["kind"], "fine")
     surest = _surest(model, model.probabilities)
@@ -150,7 +145,7 @@ def _words(model: Predictions) -> OverviewWords:
     if surest is None:
         about = "a right answer" if model.are_pairs else None
         return {"right": "right", "sure": "sure", "note": "", "rows": None, "positive": about}
-    name = positive.name_of(mistakes.display_names(model.class_names, 2)[1])
+    name = name_of(mistakes.display_names(model.class_names, 2)[1])
     count = surest[2]
     return {
         "right": "true",

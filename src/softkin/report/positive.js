@@ -40,24 +40,32 @@ function positiveSection() {
   });
 
   // ROC and precision–recall, with the threshold marked
-  const curve = (title, note, at, labels, diagonal) => {
+  const curve = (title, note, at, labels, { diagonal = false, level = null, text = percent, most = () => 1, parts = [], rows } = {}) => {
     const lineOf = () => {
-      const all = now().threshold.map((_, i) => at(counts(i)));
-      return { place: 0, points: all, describe: (i) => [`from ${percent(now().threshold[i])}`, `${labels[0]} ${percent(all[i][0])}`, `${labels[1]} ${percent(all[i][1])}`] };
+      const all = now().threshold.map((_, i) => at(i));
+      return { place: 0, points: all, describe: (i) => [...(rows ? [] : [`from ${percent(now().threshold[i])}`]), `${labels[0]} ${percent(all[i][0])}`, `${labels[1]} ${text(all[i][1])}`] };
     };
     const picture = chart((width) => {
-      const [root, tip] = lineChart(width, Math.min(width, 380) * 0.86, [lineOf()], { x: [0, 1], y: [0, 1], diagonal, left: 58, bottom: 42, xTicks: sharesFor(width), yTicks: ticks(0, 1, 5), xFormat: (v) => percent(v, 0), yFormat: (v) => percent(v, 0), xLabel: labels[0], yLabel: labels[1], label: `${title}. Arrow keys go through the thresholds.` });
-      const [x, y] = at(counts(state.cutAt));
+      const top = most();
+      const lines = level === null ? [lineOf()] : [{ ghost: true, points: [[0, level], [1, level]] }, lineOf()];
+      const [root, tip] = lineChart(width, Math.min(width, 380) * 0.86, lines, { x: [0, 1], y: [0, top], diagonal, left: 58, bottom: 42, xTicks: sharesFor(width), yTicks: top === 1 ? ticks(0, 1, 5) : niceTicks(0, top, 5), xFormat: (v) => percent(v, 0), yFormat: (v) => (top === 1 && text === percent ? percent(v, 0) : text(v)), xLabel: labels[0], yLabel: labels[1], label: `${title}. Arrow keys go through the thresholds.` });
+      const [x, y] = at(Math.min(state.cutAt, now().threshold.length - 1));
       const wide = root.viewBox.baseVal.width, high = root.viewBox.baseVal.height;
-      root.append(svg("circle", { class: "handle", cx: 58 + x * (wide - 78), cy: high - 42 - y * (high - 52), r: 7 }));
+      root.append(svg("circle", { class: "handle", cx: 58 + x * (wide - 78), cy: high - 42 - (y / top) * (high - 52), r: 7 }));
       return [root, tip];
     });
-    watch(["variant", "cutAt"], picture.redraw);
-    return figureOf({ title, note, drawn: picture, rows: () => table(title, ["threshold", ...labels], now().threshold.map((t, i) => [numeric(t, percent(t)), ...at(counts(i)).map((v) => numeric(v, percent(v)))])) });
+    watch(["variant", "cutAt", ...parts], picture.redraw);
+    const cells = rows || ((i) => at(i).map((v) => numeric(v, percent(v))));
+    const made = figureOf({ title, note, drawn: picture, rows: () => table(title, ["threshold", ...labels.slice(rows ? 1 : 0)], now().threshold.map((t, i) => [numeric(t, percent(t)), ...cells(i)])) });
+    if (parts.length) watch(["variant", ...parts], () => made.refresh());
+    return made;
   };
   const auroc = output("positive-auroc"), precise = output("positive-ap");
-  const roc = curve("ROC", "The circle is the threshold below.", (c) => [negatives ? c.false / negatives : 0, positives ? c.hit / positives : 0], ["false alarms among the others", "caught"], true);
-  const pr = curve("Precision and recall", `Guessing would give ${percent(positives / n)} precision.`, (c) => [positives ? c.hit / positives : 0, c.alarms ? c.hit / c.alarms : 1], ["caught (recall)", "right among alarms (precision)"], false);
+  const roc = curve("ROC", "The circle is the threshold below.", (i) => [negatives ? counts(i).false / negatives : 0, positives ? counts(i).hit / positives : 0], ["false alarms among the others", "caught"], { diagonal: true });
+  const pr = curve("Precision and recall", `The pale line is guessing: ${percent(positives / n)} precision.`, (i) => [positives ? counts(i).hit / positives : 0, counts(i).alarms ? counts(i).hit / counts(i).alarms : 1], ["caught (recall)", "right among alarms (precision)"], { level: positives / n });
+  const money = (v) => whole(Number(v.toPrecision(6)));
+  const dearest = () => Math.max(...now().threshold.map((_, i) => cost(i)), 1e-9) * 1.05;
+  const spent = curve("Cost of each threshold", "With the costs that you set below. The circle is the threshold.", (i) => [now().threshold[i], cost(i)], ["alarm from", "cost"], { text: money, most: dearest, parts: ["costFalse", "costMissed"], rows: (i) => [numeric(cost(i), money(cost(i)))] });
   watch(["variant"], () => {
     auroc.show(now().auroc, percent(now().auroc));
     precise.show(now().average_precision, percent(now().average_precision));
@@ -88,7 +96,7 @@ function positiveSection() {
     choose({ cutAt: halfway() });
     certified.replaceChildren(
       el("span", { class: "note" }, `Certified with ${percent(data.abstain.confidence, 0)} confidence, each by itself:`),
-      ...now().certified.map(({ target, rule }) => el("button", { type: "button", class: "chip", "data-false-alarms": target, disabled: rule === null, title: rule === null ? "No threshold can be certified for it with these samples." : `From ${percent(rule.threshold)}: at most ${percent(target, 0)} of the alarms are false.`, click: () => choose({ cutAt: now().alarms.indexOf(rule.answered) }) }, `at most ${percent(target, 0)} false alarms`)),
+      ...now().certified.map(({ target, rule }) => el("button", { type: "button", class: "chip", "data-false-alarms": target, disabled: rule === null, title: rule === null ? "No threshold can be certified for it with these samples." : `From ${percent(rule.threshold)}: at most ${percent(target, 0)} of the alarms are false.`, click: () => choose({ cutAt: now().alarms.indexOf(rule.answered) }) }, `at most ${percent(target, 0)} false alarms${rule === null ? ": none" : ""}`)),
     );
   });
   addAddress({ key: "cut", get: () => (state.cutAt === halfway() ? null : String(Number(now().threshold[state.cutAt].toPrecision(5)))), set: (text) => Number.isFinite(Number(text)) && choose({ cutAt: nearest(now().threshold, Number(text)) }) });
@@ -100,18 +108,18 @@ function positiveSection() {
       [el("span", {}, "truly ", named(negative, 30)), numeric(c.false, `${whole(c.false)} false`), numeric(c.spared, whole(c.spared))],
     ]));
     rates.textContent = `Catches ${positives ? percent(c.hit / positives) : "–"} of ${who} (recall); ${c.alarms ? percent(c.hit / c.alarms) : "–"} of the alarms are right (precision); ${negatives ? share(c.false / negatives) : "–"} of ${other} get a false alarm.`;
-    total.show(cost(i), whole(Number(cost(i).toPrecision(6))));
+    total.show(cost(i), money(cost(i)));
     const best = cheapest();
-    totalNote.textContent = ` for ${whole(n)} samples; least ${whole(Number(cost(best).toPrecision(6)))}, from ${percent(now().threshold[best])} on`;
+    totalNote.textContent = ` for ${whole(n)} samples; least ${money(cost(best))}, from ${percent(now().threshold[best])} on`;
   });
   return section(
     "positive",
     `How far can its probability of ${cut(name, 40)} be trusted?`,
     el("p", { class: "lead" }, `${whole(positives)} of ${whole(n)} samples are ${who}. It ranks `, auroc, ` of the pairs of one of them and another rightly (AUROC); average precision `, precise, "."),
-    el("div", { class: "pair" }, reliability, el("div", { class: "stack" }, roc, pr)),
+    el("div", { class: "pair" }, el("div", { class: "stack" }, reliability, spent), el("div", { class: "stack" }, roc, pr)),
     el(
       "div",
-      { class: "card", id: "cut" },
+      { class: "card apart", id: "cut" },
       el("h3", {}, "A threshold, what it catches and what it costs"),
       el("div", { class: "controls" }, range),
       certified,

@@ -19,7 +19,6 @@ from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import MeasuredData, Settings
 from softkin.predictions import Predictions
-from softkin.report import positive
 from softkin.report.data import Agreement, CellData, ClassesOfModels, ComparisonPage, Curves, TableRow
 from softkin.report.model import check_evaluated
 from softkin.report.overview import of_models
@@ -130,7 +129,7 @@ def _curves(model: Predictions) -> Curves:
         return pooled_claims([model.claims])
     if model.num_classes != 2:
         return pooled([model])
-    return pooled_claims([positive.claims_of(model.probabilities, model.known_labels)])
+    return pooled_claims([model.claims.of_class_1()])
 
 
 def _titles(models: Sequence[Predictions]) -> list[str]:

@@ -55,17 +55,14 @@ interface MetricData {
   signed: boolean;
   at_most: number | null;
   winner: string;
-  shown: ("evaluate" | "compare" | "select" | "record" | "table" | "wide" | "paper" | "card" | "page")[];
+  shown: ("evaluate" | "compare" | "select" | "record" | "table" | "wide" | "paper" | "card")[];
 }
 
-/** The classes of a binary model, and what its first screen says. */
+/** The classes of a binary model. */
 interface Binary {
   positive: string;
   negative: string;
   positives: number;
-  kind: "over" | "under" | "calibrated";
-  headline: string;
-  detail: string;
 }
 
 /** The error rate that the threshold must keep. */
