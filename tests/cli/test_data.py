@@ -23,6 +23,7 @@ def run(capsys, *arguments):
 
 def test_list(capsys):
     code, output, _ = run(capsys, "data", "list")
+    assert max(len(line) for line in output.splitlines() if not line.startswith("cache: ")) <= 80
     assert code == 0
     assert f"cache: {cache.folder()}" in output
     assert "not here yet, 169 MB to download: softkin data get cifar100" in output

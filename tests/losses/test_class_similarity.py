@@ -71,7 +71,11 @@ def test_identifiers_of_wordnet_are_looked_up(monkeypatch):
     ("names", "words"),
     [
         (["Hündin", "Krankenwagen", "Schmetterling"], "None of the 3 class names has a vector"),
-        (["狗", "猫", "dog", "马"], "Only 1 of the 4 class names has a vector"),
+        (["狗", "猫", "dog", "马"], "Only 1 of the 4 class names has a vector \\('狗', '猫', '马' have none\\)"),
+        (
+            ["dog", "cat", "Eichhörnchen", "车"],
+            "Only 2 of the 4 class names have vectors \\('Eichhörnchen', '车' have none\\)",
+        ),
         (["n02099601", "n02123045", "n07697537"], "WordNet's identifiers are looked up if WordNet is installed"),
         (["E11.9", "J45.909", "C34"], "ICD-10 codes are looked up"),
     ],

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -58,6 +59,11 @@ def test_the_gallery_is_all_there_is():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*GALLERY, *others}
 
 
+def test_the_loop_of_the_readme(monkeypatch, tmp_path, capsys):
+    run("train_digits", tmp_path, monkeypatch)
+    assert re.search(r"\nVerdict: .* has the lowest NLL, 0\.\d+ ± 0\.\d+ below one-hot", capsys.readouterr().out)
+
+
 def test_reviews_become_votes(tmp_path, shared_data, capsys):
     made = runpy.run_path(str(EXAMPLES / "votes.py"), run_name="example")
     said = [{"given": 3, "guessed": 1, "neither": 0, "both": 1}, {"given": 0, "guessed": 0, "neither": 5, "both": 0}]
@@ -69,7 +75,9 @@ def test_reviews_become_votes(tmp_path, shared_data, capsys):
     assert votes.tolist() == [[3.5, 0, 1.5, 0]]
     files = shared_data / "human" / "cifar100_mturk.json", shared_data / "logits" / "resnet32-cifar100-logits.npz"
     made["main"](*map(str, files), str(tmp_path / "doubtful.npz"))
-    assert "people's votes: accuracy 0.382, NLL 2.738" in capsys.readouterr().out  # the given labels: 0.355
+    said = capsys.readouterr().out
+    assert "people's votes: accuracy 0.382, NLL 2.738" in said  # the given labels: 0.355
+    assert "\nVerdict: against people's votes on the other half, a calibrator lowers NLL from " in said
     data = evaluation.evaluate_file(tmp_path / "doubtful.npz", resamples=100).data
     assert data["num_samples"] == 2235
     one = (np.load(tmp_path / "doubtful.npz")["labels"] > 0).sum(axis=1) == 1

@@ -194,12 +194,13 @@ def partly_known(
         if not even_few or count < 2:
             return None
         names = [names[0] for names in _synonyms(class_names)]
+        lacking = [shortened(name) for k, name in enumerate(names) if k not in set(known)]
+        none = f"{_listed(lacking)} {'has' if len(lacking) == 1 else 'have'} none"
         own = "None" if not known else f"Only {len(known)}"
         warnings.warn(
             f"{own} of the {count} class names {'have vectors' if len(known) > 1 else 'has a vector'} "
-            f"({_listed([shortened(name) for name in names])}), so all labels are smoothed uniformly; names in "
-            f"English, `aliases` or `vectors` that hold these words make a difference{codes(names)}, and strict=True "
-            "refuses.",
+            f"({none}), so all labels are smoothed uniformly; names in English, `aliases` or `vectors` that hold these "
+            f"words make a difference{codes(names)}, and strict=True refuses.",
             stacklevel=3,
         )
         return torch.ones(count, count, dtype=torch.float64).fill_diagonal_(0.0)

@@ -123,7 +123,7 @@ DATA_SETS.add(
 DATA_SETS.add(
     "wikipedia2vec",
     DataSet(
-        "the paper's word vectors: Wikipedia2Vec, English, 100 dimensions; for --vectors",
+        "the paper's word vectors, English, 100 dimensions; for --vectors",
         (
             PublishedFile(
                 "http://wikipedia2vec.s3.amazonaws.com/models/en/2018-04-20/enwiki_20180420_100d.txt.bz2",
