@@ -644,15 +644,3 @@ def test_each_help_has_two_to_four_examples():
         assert 2 <= len(typed) <= 4, words
         if words[0] in tables:
             assert any(".csv" in line or ".tsv" in line for line in typed), words
-
-
-def test_the_same_note_is_said_once(capsys, tmp_path):
-    """A comparison and the temperatures after it both match classes by name."""
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(100, 3))
-    np.savez(tmp_path / "a.npz", logits=z, labels=z.argmax(1), class_names=np.array(["a", "b", "c"]))
-    turned = (z + rng.normal(size=z.shape))[:, ::-1]
-    np.savez(tmp_path / "b.npz", logits=turned, labels=2 - z.argmax(1), class_names=np.array(["c", "b", "a"]))
-    code, _, errors = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--resamples", 100)
-    assert code == 0
-    assert errors.count("in another order: matched by name") == 1

@@ -773,3 +773,20 @@ def test_the_address_names_the_section_that_was_clicked_without_focus(browser, t
     page.set("threshold", 5)
     page.wait("location.hash.includes('threshold')")
     assert page.run("return location.hash").startswith("#abstain&")
+
+
+def test_a_long_arabic_name_keeps_its_beginning(browser, tmp_path):
+    """The bar's label is cut at the end of the name, which is at the left."""
+    names = ["القطط الصغيرة جدا التي تعيش في البيت", "الكلاب الكبيرة التي تحرس المزرعة القديمة", "a", "b", "c"]
+    made = toy_predictions(n=200, k=5)
+    points = np.random.default_rng(0).normal(size=(5, 3))
+    far = np.linalg.norm(points[:, None] - points[None], axis=2)
+    rows = Predictions(made.logits, made.known_labels, class_names=names)
+    page = browser.open(report.write(tmp_path / "page.html", report.build(rows, distances=far, resamples=100))[0])
+    cut = page.run(
+        "return Array.from(document.querySelectorAll('#similarity .who bdi'), (node) => [node.textContent[0], "
+        "getComputedStyle(node).direction, node.getBoundingClientRect().right - "
+        "node.closest('.who').getBoundingClientRect().right]).filter(([letter]) => letter === 'ا')"
+    )
+    assert cut
+    assert all(direction == "rtl" and beyond <= 0.5 for _, direction, beyond in cut)

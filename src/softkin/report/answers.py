@@ -309,7 +309,7 @@ def _binary_advice(data: Mapping[str, Any]) -> list[str]:
             f"No calibrator that was tried improves the probability of {name}: its error is {percent(errors['raw'])}, "
             f"at best {percent(errors[best['key']])} after one."
         ]
-    says = f"calibration error of the probability of {name} {number_pair(errors['raw'], errors[best['key']])}"
+    says = f"calibration error {number_pair(errors['raw'], errors[best['key']])} of the probability of {name}"
     lines = [f"<strong>Fit {escaped(_inside(best['name']))}</strong>: {says}, cross-fitted."]
     worse = [v for v in others if v is not best and errors[v["key"]] > errors["raw"]]
     lines += [
