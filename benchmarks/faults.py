@@ -152,11 +152,11 @@ class Fault:
             appended = name.endswith(".jsonl")  # a log grows line by line
             assert appended or self.expected.get(name) == digest, f"{self.name} left {name} in part"
 
-    def again(self, folder: Path, after: str) -> None:
-        """Run to the end, which must be the undisturbed one."""
+    def again(self, folder: Path, after: str, *, had_failed: bool = False) -> None:
+        """Run to the end, which must be the undisturbed one; what ``had_failed`` must not be called finished."""
         code = ended(forked(self.argv, folder, self.errors), 600)
         said = self.errors.read_text()
-        if code == 2 and "--force" in said:  # it had finished before the fault
+        if code == 2 and "--force" in said and not had_failed:  # it had finished before the fault
             code = self.code
         assert code == self.code, f"{self.name} ends with {code} after {after}: {said}"
         found = outcome(folder)
@@ -206,7 +206,7 @@ def disk(fault: Fault, times: int, chance: random.Random) -> dict[str, float]:
         full, enough = full + (code == 1), enough + (code != 1)
         ballast.unlink()
         fault.whole(folder)
-        fault.again(folder, f"a disk with {left} bytes left")
+        fault.again(folder, f"a disk with {left} bytes left", had_failed=code == 1)
         shutil.rmtree(folder)
     return {"full": full, "enough": enough}
 

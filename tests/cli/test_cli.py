@@ -383,8 +383,9 @@ def test_an_interrupt_while_help_is_printed_is_no_traceback(capsys, monkeypatch)
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shutil.get_terminal_size", interrupted)
-    assert cli.main(["train", "--help"]) == 130
+    with monkeypatch.context() as inside:  # pytest asks for the size too
+        inside.setattr("shutil.get_terminal_size", interrupted)
+        assert cli.main(["train", "--help"]) == 130
     assert capsys.readouterr().err == "softkin: interrupted\n"
 
 
