@@ -1,4 +1,4 @@
-"""Monitoring without labels: what accuracy calibrated confidences promise week by week.
+"""Monitoring without labels: the accuracy that calibrated confidences predict, week by week.
 
 ``python examples/monitoring.py [FOLDER]`` draws ``monitoring.png``. The estimate holds only while calibration does. In
 the last weeks images become noisy, and the estimate falls more slowly than the accuracy that labels show.

@@ -1,7 +1,7 @@
 """Class names are phrases, such as "card not arrived". ``python examples/phrases.py [FOLDER]`` draws similarities.
 
-A phrase without an entry of its own gets the mean of its words' vectors. An unknown word raises an error that
-names it and the nearest known words; ``aliases`` says what to look up instead.
+A phrase without an entry of its own gets the mean of its words' vectors. ``from_words`` refuses an
+unknown word, and names it and the nearest known ones; ``aliases`` says what to look up instead.
 """
 
 import sys
