@@ -57,9 +57,8 @@ EXPECTED = {
     "fair-clinc150": ("under", "TS", False, "TS"),
     "fair-digits": ("over", "SMS", True, "mixup+TS"),
     "fair-fashion-mnist": ("over", "SMS", False, "SMS"),
-    "fair-scratch": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "fair-scratch": ("over", "Dir-ODIR", True, "ensemble+TS"),
     "fair-scratch-all": ("under", "Dir-ODIR", False, "Dir-ODIR"),
-    "fair-scratch-prior": ("over", "SMS", False, "SMS"),
     "fair-shipped-20": ("under", "TS", True, "NN+TS"),
     "fair-shipped-100": ("under", "TS", True, "Learned-WE+TS"),
 }
