@@ -237,6 +237,7 @@ def test_an_infinite_difference_has_no_p_value_in_the_terminal(tmp_path, capsys)
     (line,) = [line for line in output.splitlines() if line.startswith("NLL (nats)") and "finite" in line]
     assert "undefined" not in output
     assert line.split()[-4:] == ["–", "–", "a.npz:", "finite"]
+    assert output.count("NLL is infinite because a true class has the probability 0, as rounding leaves it") == 1
 
 
 def test_ids_that_name_a_sample_twice_do_no_harm_where_both_files_have_the_same_list(two):

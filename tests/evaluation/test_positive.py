@@ -190,3 +190,16 @@ def test_more_classes_and_pairs_keep_their_verdict(tmp_path):
         "fraud",
         "1st",
     ]
+
+
+@pytest.mark.parametrize(("shift", "power", "named"), [(1.2, 1, False), (0, 0.4, True)])
+def test_a_rare_class_that_is_claimed_too_often_is_no_work_of_smoothing(shift, power, named):
+    """Such answers are under-confident, but a temperature does not mend them; those of a flat model it does."""
+    generator = torch.Generator().manual_seed(0)
+    z = 1.3 * torch.randn(3000, generator=generator, dtype=torch.float64) - (3.1 if shift else 0)
+    labels = (torch.rand(3000, generator=generator, dtype=torch.float64) < z.sigmoid()).long()
+    p = (power * z + shift).sigmoid()
+    said = evaluation.evaluate(Predictions.from_probabilities(torch.stack([1 - p, p], 1), labels), resamples=100)
+    detail = said["verdict"]["detail"]
+    assert ("fit a temperature" in detail) == named
+    assert " are right." in detail

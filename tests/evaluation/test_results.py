@@ -59,6 +59,7 @@ def test_a_classifier_that_claims_too_little_hears_why(gap, trained, named):
     said = results.verdict(near, metrics.Interval(0.13, 0.12, 0.14, 0.95), cells, trained=trained)
     assert said["kind"] == "under"
     assert ("do not smooth further" in said["detail"]) == named
+    assert ("short training" in said["detail"]) == named  # few epochs leave a plain network under-confident too
 
 
 @pytest.mark.parametrize(("hits", "more"), [(88, ""), (86, ""), (80, ""), (70, " on average, but too sure at 90 %")])

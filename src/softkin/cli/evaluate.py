@@ -449,10 +449,7 @@ def _print(
             half = files.from_number(data["metrics"]["brier"]["value"]) / 2
             caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
         if data["metrics"]["nll"].get("value") == "Infinity":
-            caveats.append(
-                "NLL is infinite because a true class has the probability 0, as rounding leaves it; `softkin "
-                "calibrate` replaces such zeros by a small value, and says which."
-            )
+            caveats.append(INFINITE)
         if by_chance:
             caveats.append(
                 f"{', '.join(by_chance)}: the interval reaches 0, because these samples do not rule out that the model "
@@ -544,6 +541,10 @@ def _number(plain: "Plain", percent: bool) -> str:
 
 
 ABOVE = "confidence above"
+INFINITE = (
+    "NLL is infinite because a true class has the probability 0, as rounding leaves it; `softkin calibrate` replaces "
+    "such zeros by a small value, and says which."
+)
 
 
 def _print_abstention(abstention: dict[str, Any]) -> None:
@@ -591,6 +592,8 @@ def _print_comparisons(
             rows.append((_title(metric.key, first) + how, numbers[0], between, f"{line['p_value']:.3f}", better))
         print_table(["", "difference", interval, "p", "better"], rows, [3])
         print()
+    if any(line["metric"] == "nll" and not math.isfinite(files.from_number(line["difference"])) for line in compared):
+        say(f"{INFINITE}\n")
 
 
 def _pair(line: "Compared") -> tuple[str, str]:

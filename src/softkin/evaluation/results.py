@@ -262,7 +262,10 @@ SMOOTHED = 0.02  # a smaller gap below 0 has no cause that is worth a sentence
 VISIBLE = 0.0005  # a gap that is printed as 0.0 points does not count, however certain it is
 
 
-SMOOTH = " Label smoothing, mixup and strong weight decay do this: fit a temperature, and do not smooth further."
+SMOOTH = (
+    " Label smoothing, mixup, strong weight decay and short training do this: fit a temperature, and do not smooth "
+    "further."
+)
 
 
 def already(calibrated_by: str, kind: str) -> str:
