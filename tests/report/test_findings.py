@@ -63,6 +63,10 @@ def test_a_value_beyond_its_limit_is_in_the_headline(capsys):
     _, output, _ = run(capsys, "check", TEST, "--max", "ece=5%", "--json")
     page = findings.of_limits(json.loads(output))
     assert page["headline"] == "No limit is shown to be broken, but 1 of 1 value lies beyond"
+    _, output, _ = run(capsys, "check", TEST, "--max", "ece=5%", "--min", "accuracy=50%", "--json")
+    page = findings.of_limits(json.loads(output))
+    assert page["headline"] == "No limit is shown to be broken, but 1 of 2 values lies beyond"
+    assert page["tone"] == "plain"
 
 
 @pytest.mark.slow

@@ -183,3 +183,6 @@ def test_a_calibrated_model_is_recommended_without_a_second_calibrator():
     assert seen["choices"][0]["code"] is None
     assert "Calibrated already, by the beta calibrator: fit it again on uncalibrated scores" in seen["detail"]
     assert "A temperature brings" not in seen["detail"]
+    assert "With T" in plain["choices"][0]["text"]
+    assert "With T" not in seen["choices"][0]["text"]
+    assert "significantly ahead of the other" in seen["detail"]

@@ -67,6 +67,17 @@ def test_repair_needs_proof_and_half_of_the_error():
     assert f"{len(repaired)} of the {len(rows) - 1} other methods repair that" in shown["detail"]
 
 
+@pytest.mark.parametrize("study", EXPECTED)
+def test_a_method_that_repairs_and_is_still_off_is_named(study):
+    rows, shown = seen(study)
+    drawn = {row["method"]: row for group in shown["groups"] for row in group["rows"]}
+    others = [row for row in rows if row.method != "one-hot" and study_overview.repairs(row)]
+    still = [drawn[row.method] for row in others if drawn[row.method]["kind"] != "fine"]
+    most = max((abs(row["sure"] - row["right"]) for row in still), default=0.0)
+    says = re.search(r" (\d+\.\d) points off", shown["detail"])
+    assert (None if says is None else float(says[1])) == (round(100 * most, 1) if still else None)
+
+
 def test_without_plain_training_or_without_a_metric():
     rows = recorded("digits")
     others = [row for row in rows if row.method != "one-hot"]

@@ -87,7 +87,8 @@ def _trust(data: Mapping[str, Any]) -> str:
     figures = figure(raw, after)
     return (
         '<div class="card answer" id="answer-trust"><h2>Can I trust it?</h2>'
-        f'{figures}<p class="note">{says} The hatched part is the gap.</p></div>'
+        f'{figures}<p class="note">{says} Hatched is the gap: / claimed but not true, \\ true but not claimed.</p>'
+        "</div>"
     )
 
 

@@ -138,7 +138,8 @@ def of_audition(result: Mapping[str, Any]) -> ResultsPage:
     """The page of ``softkin similarity audition``."""
     columns: list[Column] = [
         {"key": "cross_entropy", "title": "Nats per row", "percent": False, "larger_is_better": False,
-         "explained": "Cross-entropy of the confusions under the similarity, on classes that β was not chosen on."},
+         "explained": "Cross-entropy of the confusions under the similarity, on classes that β was not chosen on. "
+         "Upright line of a row: the mean over random renamings of the classes."},
         {"key": "rank_correlation", "title": "Rank correlation", "percent": False, "larger_is_better": True,
          "explained": "Of similarity and confusions within the rows."},
         {"key": "overlap", "title": "Top-5 overlap", "percent": True, "larger_is_better": True,
@@ -167,7 +168,6 @@ def of_audition(result: Mapping[str, Any]) -> ResultsPage:
         "chart": ["cross_entropy", "rank_correlation"],
         "lines": {"cross_entropy": {"value": result["uniform"], "title": "uniform labels"}},
         "notes": [f"Against {result['against']}: {result['rows']} of {result['classes']} classes.",
-                  "Upright line of a row: the mean over random renamings of the classes.",
                   *(f"{name}: {how}" for name, how in (result.get("sources") or {}).items()),
                   *(f"{name} was left out: {why}" for name, why in (result.get("left_out") or {}).items())],
     }  # fmt: skip
@@ -198,7 +198,7 @@ def of_limits(result: Mapping[str, Any]) -> ResultsPage:
     beyond = sum(limit["mark"] == "open" for limit in result["limits"])
     fine = "Every limit is kept"
     if beyond:
-        lie = "value lies" if beyond == 1 else "values lie"
+        lie = f"value{'s' * (len(rows) > 1)} {'lies' if beyond == 1 else 'lie'}"
         fine = f"No limit is shown to be broken, but {beyond} of {len(rows)} {lie} beyond"
     rule = (
         "A limit is kept only if the whole interval lies within it."
@@ -210,7 +210,7 @@ def of_limits(result: Mapping[str, Any]) -> ResultsPage:
         "kind": "results",
         "subject": "limits",
         "headline": many if broken else fine,
-        "tone": "bad" if broken else "good",
+        "tone": "bad" if broken else "plain" if beyond else "good",
         "detail": f"{result['num_samples']:,} samples, {100 * result['confidence']:g} % intervals. {rule}",
         "columns": [{"key": "value", "title": "measured"}],
         "rows": rows,

@@ -128,7 +128,7 @@ function metricCard(metric) {
 function variantBar() {
   const note = el("p", { class: "note", role: "status" });
   const best = data.calibrators.length > 1 ? data.variants.find((v) => v.name === data.calibrators[0].name) : null;
-  const node = choice("Show the probabilities", "variant", data.variants.map((v, value) => ({ value, text: best === v ? `${v.name} (best of ${data.calibrators.length})` : v.name })), 0, (value) => choose({ variant: Number(value) }));
+  const node = choice("Show the probabilities", "variant", data.variants.map((v, value) => ({ value, text: best === v ? `${cut(v.name.replace(/ \(.*\)$/u, ""), 34)} (best of ${data.calibrators.length})` : v.name })), 0, (value) => choose({ variant: Number(value) }));
   watch(["variant"], () => {
     node.set(state.variant);
     note.textContent = variant().note || "As in the file.";

@@ -183,7 +183,8 @@ def _said(
     off = [row for row in order if row["kind"] != "fine"]
     name = names[best["method"]]
     level = [row for row in useful if row is not best and best is useful[0] and _is_level(best, row, pairs)]
-    ahead = "" if level or best is not useful[0] else ", significantly ahead of all others"
+    others = "the other" if count == 2 else "all others"
+    ahead = "" if level or best is not useful[0] else f", significantly ahead of {others}"
     endless = [names[row["method"]] for row in useful if row is not best and from_number(row["nll"]) == math.inf]
     if ahead and endless:
         ahead = f"; that of {joined(endless)} is infinite, as a true class got the probability 0"
@@ -296,7 +297,7 @@ def _choices(
     repair, code = "", None
     needed = _needs_one(best) or best is not useful[0]  # what leads with a temperature is advised with one
     if "calibrated_by" in best:
-        pass  # a second calibrator on top of the first is no advice
+        needed = False  # a second calibrator on top of the first is no advice
     elif needed and "after" in best and (_helps(best) or from_number(best["nll"]) == math.inf):
         repair, code = (
             ", and fit a temperature",

@@ -163,7 +163,7 @@ def _detail(rows: Sequence[Row], plain: Row, chosen: Row | None, shown: Mapping[
     )
     if len(repaired) == len(others) > 1:
         many = f"{'Both' if len(others) == 2 else f'All {len(others)}'} other methods repair that"
-    says.append(f"{many}{each}{_not_repaired(others, repaired, shown, mean['kind'])}.")
+    says.append(f"{many}{each}{_still_off(repaired, shown)}{_not_repaired(others, repaired, shown, mean['kind'])}.")
     if len(repaired) > 1:
         level = [row for row in repaired if row.cells["ece_hist"].best or row.cells["ece_hist"].tie]
         if len(level) > 1:
@@ -185,6 +185,16 @@ def _in_every_seed(repaired: Sequence[Row], plain: Row) -> str:
     )
     seeds = len(usual)
     return f", {'each ' * (len(repaired) > 1)}in all {seeds} seeds" if better and seeds > 1 else ""
+
+
+def _still_off(repaired: Sequence[Row], shown: Mapping[str, OverviewRow]) -> str:
+    """Those that repair most of it, but are still drawn as too sure or too modest."""
+    off = [row for row in repaired if shown[row.method]["kind"] != "fine"]
+    if not off:
+        return ""
+    most = max(abs(shown[row.method]["sure"] - shown[row.method]["right"]) for row in off)
+    who = f"{off[0].title} stays" if len(off) == 1 else f"{len(off)} of them stay up to"
+    return f", though {who} {100 * most:.1f} points off"
 
 
 def _not_repaired(others: Sequence[Row], repaired: Sequence[Row], shown: Mapping[str, OverviewRow], kind: str) -> str:
