@@ -8,7 +8,8 @@ from softkin.lab.study.tabulation import Cell, Row, judged
 RECORDS = Path(__file__).parents[1] / "results" / "records"
 
 
-def recorded(study):
+def recorded(study, *, without=()):
+    """The rows of a study, judged anew; some methods may be left out."""
     rows = json.loads((RECORDS / study / "table.json").read_text())["rows"]
     made = [
         Row(
@@ -18,6 +19,7 @@ def recorded(study):
             cost=row.get("cost"),
         )
         for row in rows
+        if row["method"] not in without
     ]
     return judged(made)
 
