@@ -40,7 +40,8 @@ function positiveSection() {
   });
 
   // ROC and precision–recall, with the threshold marked
-  const curve = (title, note, at, labels, { diagonal = false, level = null, text = percent, most = () => 1, parts = [], rows } = {}) => {
+  /** @type {(title: string, note: string, at: (i: number) => number[], labels: string[], look?: {diagonal?: boolean, level?: number | null, text?: (x: any, digits?: number) => string, most?: () => number, parts?: any[], rows?: (i: number) => any[]}) => any} */
+  const curve = (title, note, at, labels, { diagonal = false, level = null, text = percent, most = () => 1, parts = [], rows = undefined } = {}) => {
     const lineOf = () => {
       const all = now().threshold.map((_, i) => at(i));
       return { place: 0, points: all, describe: (i) => [...(rows ? [] : [`from ${percent(now().threshold[i])}`]), `${labels[0]} ${percent(all[i][0])}`, `${labels[1]} ${text(all[i][1])}`] };
