@@ -101,6 +101,19 @@ def test_a_table_says_that_it_was_calibrated_on_its_own_rows(capsys, tmp_path):
     assert "calibration_note" not in captured.err
 
 
+def test_what_was_fitted_on_is_noticed_where_some_labels_are_missing(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 200)
+    labels = [rng.choice(["cat", "dog", "eel"], p=row) if place % 5 else "" for place, row in enumerate(p)]
+    lines = [",".join([*(f"{value:.6f}" for value in row), str(label)]) for row, label in zip(p, labels, strict=True)]
+    (tmp_path / "some.csv").write_text("\n".join(["cat,dog,eel,label", *lines]))
+    run(capsys, "fit", tmp_path / "some.csv", "--method", "temperature", "--output", tmp_path / "cal")
+    code, _, errors = run(capsys, "apply", tmp_path / "cal", tmp_path / "some.csv", "--output", tmp_path / "o.csv")
+    assert code == 0, errors
+    assert "160 of the 200 samples of some.csv are among those that the temperature calibrator was fitted on" in errors
+    assert "calibration_note" in (tmp_path / "o.csv").read_text().partition("\n")[0]
+
+
 def test_what_was_fitted_on_is_noticed(capsys, tmp_path):
     run(capsys, "fit", VALIDATION, "--method", "temperature", "--output", tmp_path / "cal")
     held_out, other = reading.read(VALIDATION), reading.read(TEST)

@@ -395,7 +395,12 @@ def _apply(arguments: argparse.Namespace) -> None:
     n = len(raw)
     after = raw.calibrated(calibrator)
     name = calibrator.in_words()
-    common = calibrations.common_rows(calibrator, raw)
+    known = raw
+    if raw.labels is None and arguments.file != "-":  # a label may be missing in some rows: the others are recognised
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Assumption)  # said when the file was opened
+            known = opened(arguments.file, arguments, whole=False)[1]
+    common = calibrations.common_rows(calibrator, known)
     notice = doubts.notice(common, n, f"{name} calibrator", str(raw.name))
     if notice:
         warnings.warn(notice, stacklevel=2)
