@@ -36,7 +36,8 @@ SUMMARY = "answer, answer more coarsely, offer a set or abstain, with guarantees
 DESCRIPTION = """\
 Turn probabilities into decisions: prediction sets, answers that climb a tree of classes, abstaining, lowest expected
 cost. A rule is fitted on held-out predictions and then guarantees something about new ones; docs/guarantees.md explains
-each guarantee. `softkin evaluate --help` lists the kinds of files."""
+each guarantee. To choose the threshold of a binary model by its counts and costs, see the page of softkin evaluate FILE
+--report page.html. `softkin evaluate --help` lists the kinds of files."""
 EXAMPLE = "softkin decide compare examples/digits-validation.npz examples/digits-test.npz"
 MORE_EXAMPLES = (
     "softkin decide fit examples/churn.csv --rule abstain --error 0.3 --output rule/",
