@@ -247,7 +247,7 @@ COMMANDS = [
 1 | calibrate compare good.npz four.npz | four.npz
 1 | calibrate compare good.npz unlabelled.npz | unlabelled.npz must have labels for this
 2 | calibrate compare good.npz other.npz --methods ts,nonsense | 'nonsense'
-2 | calibrate compare good.npz other.npz --metric nlll | --metric must be one of accuracy, nll, brier, ece_hist, ece_hist_output, got 'nlll'; did you mean 'nll'?
+2 | calibrate compare good.npz other.npz --metric nlll | --metric must be one of accuracy, nll, brier, ece_hist, ece_hist_output, ece_positive, got 'nlll'; did you mean 'nll'?
 2 | calibrate compare good.npz other.npz --confidence 1 | --confidence
 2 | calibrate compare good.npz other.npz --resamples 3 | --resamples
 2 | calibrate compare good.npz other.npz --resamples 1000000000000000000000000000000 | --resamples

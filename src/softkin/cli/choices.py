@@ -205,6 +205,7 @@ REGISTRIES: tuple[Names, ...] = (
     recipes,
     rules,
     searches,
+    tunings,
     study_methods,
     trackers,
     training_methods,
