@@ -116,3 +116,14 @@ def plain_minimum(x, y, penalty, centre):
         options={"gtol": 1e-10, "ftol": 0, "maxiter": 20000, "maxfun": 20000},
     )
     return end.fun, end.x.reshape(k, k + 1)
+
+
+def rare(power=3.0, n=3000):
+    """A class of 10 %, whose log-odds are too large."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(-3, 1.6, n)
+    y = rng.random(n) < 1 / (1 + np.exp(-z))
+    logits = np.stack([np.zeros(n), power * z], axis=1)
+    return Predictions(
+        torch.tensor(logits), torch.tensor(y.astype(np.int64)), class_names=["genuine", "fraud"], name="rare"
+    )

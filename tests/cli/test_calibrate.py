@@ -112,6 +112,11 @@ def test_what_was_fitted_on_is_noticed_where_some_labels_are_missing(capsys, tmp
     assert code == 0, errors
     assert "160 of the 200 samples of some.csv are among those that the temperature calibrator was fitted on" in errors
     assert "calibration_note" in (tmp_path / "o.csv").read_text().partition("\n")[0]
+    # Too few labels to believe them are no reason to refuse.
+    few = [line if place < 20 else line.rpartition(",")[0] + "," for place, line in enumerate(lines)]
+    (tmp_path / "few.csv").write_text("\n".join(["cat,dog,eel,label", *few]))
+    code, _, errors = run(capsys, "apply", tmp_path / "cal", tmp_path / "few.csv", "--output", tmp_path / "f.csv")
+    assert code == 0, errors
 
 
 def test_what_was_fitted_on_is_noticed(capsys, tmp_path):

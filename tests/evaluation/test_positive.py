@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from calibration_data import rare
 from command_line import run
 from places import EXAMPLES
 from softkin import evaluation, report
@@ -17,17 +18,6 @@ from softkin.metrics.measurement import Measured
 from softkin.predictions import Predictions, load
 
 N = 3000
-
-
-def rare(power=3.0, n=N):
-    """A class of 10 %, whose log-odds are too large."""
-    rng = np.random.default_rng(0)
-    z = rng.normal(-3, 1.6, n)
-    y = rng.random(n) < 1 / (1 + np.exp(-z))
-    logits = np.stack([np.zeros(n), power * z], axis=1)
-    return Predictions(
-        torch.tensor(logits), torch.tensor(y.astype(np.int64)), class_names=["genuine", "fraud"], name="rare"
-    )
 
 
 def said_of(p, y, *, low=0.0):

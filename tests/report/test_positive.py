@@ -7,25 +7,15 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
 
+from calibration_data import rare
 from places import EXAMPLES
 from softkin import metrics, report
 from softkin.metrics import Claims
 from softkin.metrics.measurement import Settings
-from softkin.predictions import Predictions, load
+from softkin.predictions import load
 from softkin.report import answers, positive
 
 N = 3000
-
-
-def rare(power=3.0, n=N):
-    """A class of 10 %, whose log-odds are too large."""
-    rng = np.random.default_rng(0)
-    z = rng.normal(-3, 1.6, n)
-    y = rng.random(n) < 1 / (1 + np.exp(-z))
-    logits = np.stack([np.zeros(n), power * z], axis=1)
-    return Predictions(
-        torch.tensor(logits), torch.tensor(y.astype(np.int64)), class_names=["genuine", "fraud"], name="rare"
-    )
 
 
 @pytest.fixture(scope="module")

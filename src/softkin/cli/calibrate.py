@@ -374,6 +374,23 @@ def _features(path: Path) -> "Tensor":
     return numpy_files.read(path, "features (N, d)", ("features",), lambda shape: len(shape) >= 2)
 
 
+def _recognisable(raw: "Predictions", arguments: argparse.Namespace) -> "Predictions":
+    """The rows with a label, where labels were left out because some rows have none; otherwise all rows."""
+    from softkin import SoftkinError
+    from softkin.predictions import file_sets
+
+    if raw.labels is not None or arguments.file == "-":
+        return raw
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Assumption)  # said when the file was opened
+        try:
+            file = file_sets.open_any(arguments.file, **reading_options(arguments))
+            first = next(file.blocks_of(1), None)
+            return raw if first is None or first.labels is None else opened(arguments.file, arguments, whole=False)[1]
+        except SoftkinError:  # such as too few labels to believe them
+            return raw
+
+
 def _apply(arguments: argparse.Namespace) -> None:
     from dataclasses import replace
 
@@ -395,12 +412,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     n = len(raw)
     after = raw.calibrated(calibrator)
     name = calibrator.in_words()
-    known = raw
-    if raw.labels is None and arguments.file != "-":  # a label may be missing in some rows: the others are recognised
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Assumption)  # said when the file was opened
-            known = opened(arguments.file, arguments, whole=False)[1]
-    common = calibrations.common_rows(calibrator, known)
+    common = calibrations.common_rows(calibrator, _recognisable(raw, arguments))
     notice = doubts.notice(common, n, f"{name} calibrator", str(raw.name))
     if notice:
         warnings.warn(notice, stacklevel=2)

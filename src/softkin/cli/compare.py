@@ -253,7 +253,8 @@ def run(arguments: argparse.Namespace) -> None:
     from softkin.lab import study
 
     spec = spec_of(arguments)
-    if arguments.methods is not None and (beside := spec.methods[len(dict.fromkeys(arguments.methods)) :]):
+    typed = {study.columns.check(name) for name in arguments.methods or spec.methods}
+    if beside := [name for name in spec.methods if name not in typed]:
         say(f"Beside a kin head, also {', '.join(beside)}: the same without kin, and two networks.", to=sys.stderr)
     if arguments.dry_run:
         from softkin.lab.study.estimate import estimate
