@@ -122,7 +122,8 @@ def test_applying_keeps_every_row(tmp_path, capsys):
     assert "all rows are kept" in said
     lines = out.read_text().splitlines()
     assert len(lines) == 41
-    assert [line.split("\t")[-1] for line in lines[3:6]] == ["owl", "", "dog"]
+    label = lines[0].split("\t").index("label")
+    assert [line.split("\t")[label] for line in lines[3:6]] == ["owl", "", "dog"]
     assert len(read(out)[0]) == 38
     code, _, said = run(capsys, "evaluate", out, "--resamples", "100", "--out", tmp_path / "e.json")
     assert code == 0
