@@ -404,6 +404,12 @@ THREE += [
     csv("whole percent with signs", scores(100 * PROBS, form="{:.0f}%") | LABEL, "rows that were rounded", off=0.02),
     csv("percent after a blank", scores(100 * PROBS, form="{:.4f} %") | LABEL),
     csv("percent signs and decimal commas", comma(scores(100 * PROBS, form="{:.4f}%")) | LABEL, separator=";"),
+    csv("percent with decimal commas beside thousands with points", {"Chars": [str(300 + 37 * j) if j % 3 else f"{j + 1}.593" for j in range(N)]}
+        | comma(scores(100 * PROBS, form="{:.3f}")) | LABEL, "left out: Chars", separator=";"),
+    csv("points beside thousands with commas", {"length": [f"{j + 1},593" for j in range(N)]} | scores(form="{:.3f}") | LABEL,
+        "left out: length", quote=True, off=1e-3),
+    csv("percent beside a number of their size", {"length": [f"{j + 1}.593" for j in range(N)]} | scores(100 * PROBS) | LABEL,
+        "left out: length"),
     csv("Keras", {"filename": [f"{j}.jpg" for j in range(N)]} | scores(names=[0, 1, 2]) | {"true_class": CALLED},
         "the labels in alphabetical order"),
     csv("fastai", {"fname": [f"{j}.jpg" for j in range(N)], "label": CALLED, "pred": GUESSED, "loss": [j / 10 for j in range(N)]}

@@ -90,9 +90,7 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
     if not header:
         raise SoftkinError(f"{name} must hold a table, it is empty.")
     named_once(header, name)
-    cells = [cell for line in sample for cell in line]
-    commas = any(map(_COMMA.fullmatch, cells)) and not any("." in cell and _NUMBER.fullmatch(cell) for cell in cells)
-    point = "," if commas else "."
+    point = _decimal_mark([cell for line in sample for cell in line])
     below = {column: [line[k] for line in sample if k < len(line)] for k, column in enumerate(header)}
     columns = {column: _kind(column, below[column], point, name) for column in header}
     marked = [c for c in header if columns[c] == "number" and any(_is_marked(cell, point) for cell in below[c])]
@@ -315,6 +313,24 @@ def _is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     counted = [int(cell) for cell in numbers]
     fractions = any("." in cell or "," in cell for row in rows for cell in row)
     return fractions and counted in ([*range(len(there))], [*range(1, len(there) + 1)])
+
+
+def _decimal_mark(cells: Sequence[str]) -> str:
+    """The mark before fractions: a comma if some cell has one, and no point is certain to be such a mark.
+
+    "2.593" beside "0,7" has a mark of thousands; beside "1,593" it is a fraction.
+    """
+    commas = [cell for cell in cells if _COMMA.fullmatch(cell)]
+    points = [cell for cell in cells if "." in cell and _NUMBER.fullmatch(cell)]
+    if not points or not commas:
+        return "," if commas else "."
+    certain = [any(not _is_grouped(cell) for cell in found) for found in (commas, points)]
+    return "," if certain == [True, False] else "."
+
+
+def _is_grouped(cell: str) -> bool:
+    """Whether the mark in a number may be one of thousands: three digits follow, and no 0 leads."""
+    return re.fullmatch(r"\s*[+-]?[1-9]\d{0,2}([.,]\d{3})+\s*", cell) is not None
 
 
 def _is_marked(cell: str, point: str) -> bool:

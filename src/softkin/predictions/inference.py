@@ -170,6 +170,11 @@ def sums_to_one(values: Tensor) -> bool:
     return float(off) <= TOLERANCE or float(off) <= checks.rounding(values)
 
 
+def sums_to_whole(values: Tensor) -> bool:
+    """Whether rows sum to 1, or to 100 as percentages do."""
+    return sums_to_one(values) or sums_to_one(values / 100)
+
+
 def renormalised(p: Tensor, name: str, place: Callable[[int], str]) -> Tensor:
     """Rows divided by their sums; ``place`` says where a row is, for messages."""
     p = p.to(torch.float64)

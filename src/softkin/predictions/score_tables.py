@@ -18,7 +18,7 @@ from softkin._io.roles import Role, ScoreKind
 from softkin._io.tables import Rows, Table
 from softkin.predictions import harness, long_tables, multiple_choice, pairs, top_answers, truth_columns, unlabelled
 from softkin.predictions.blocks import Beside, Block, PredictionFile
-from softkin.predictions.inference import shown, sums_to_one
+from softkin.predictions.inference import shown, sums_to_whole
 from softkin.predictions.request import Reading
 from softkin.predictions.truth_columns import Truth
 from softkin.predictions.two_classes import PAIRS, plain
@@ -76,7 +76,7 @@ def _calibrated(table: Table, reading: Reading) -> list[str]:
         return [roles.CALIBRATED_PAIR]
     numbers = [column for column in table.of_kind("number") if column not in reading.ignore_columns]
     found = [column for column in numbers if column.startswith(roles.CALIBRATED)]
-    return found if len(found) > 1 and sums_to_one(_matrix(table.head(found), found)) else []
+    return found if len(found) > 1 and sums_to_whole(_matrix(table.head(found), found)) else []
 
 
 def _around_names(table: Table, reading: Reading) -> PredictionFile | None:
@@ -104,7 +104,7 @@ def _around_names(table: Table, reading: Reading) -> PredictionFile | None:
         return None
     called = next(iter(found.values()))
     own = list(called)
-    if roles.kind_in_words(own[0]) is None and not sums_to_one(_matrix(table.head(own), own)):
+    if roles.kind_in_words(own[0]) is None and not sums_to_whole(_matrix(table.head(own), own)):
         return None  # distances, ranks
     named = {column: spelling(name) for column, name in called.items()}
     labels = _whole_column(table, list(found), "label") or _the_true_one(table, list(found), named)
@@ -207,7 +207,7 @@ def _labelled(table: Table, beside: Beside, reading: Reading, columns: Sequence[
 def _has_classes(table: Table, columns: Sequence[str]) -> bool:
     """Whether there is a column for each class, beside a confidence and an outcome."""
     numbers = [c for c in columns if table.columns[c] == "number" and not _has_role(c, *NO_CLASSES, "confidence")]
-    if len(numbers) > 1 and sums_to_one(_matrix(table.head(numbers), numbers)):
+    if len(numbers) > 1 and sums_to_whole(_matrix(table.head(numbers), numbers)):
         return True
     labels = _whole_column(table, columns, "label")
     return len(_named_by_labels(table, numbers, Beside(labels, None, None), whole=False)[0]) > 1
@@ -646,7 +646,7 @@ def _answers(
 
     They are of 0 and 1, of yes and no, or of two words, one of which a score is called after: ``prob_bad``.
     """
-    if beside.labels is not None or sums_to_one(_matrix(head, numbers)):
+    if beside.labels is not None or sums_to_whole(_matrix(head, numbers)):
         return []
     texts = [column for column in columns if table.columns[column] == "text" and column not in beside]
     cells = {**{column: head[column] for column in numbers}, **(table.head(texts) if texts else {})}
@@ -716,7 +716,7 @@ def _narrowed(table: Table, prefixed: dict[str, tuple[str, str]], beside: Beside
     head = table.head(list(prefixed))
     labels = {spelling(cell) for cell in table.head([beside.labels])[beside.labels] if cell is not None}
     named = {column: parts for column, parts in prefixed.items() if spelling(parts[1]) in labels}
-    is_one = len(named) > 1 and sums_to_one(_matrix(head, list(named))) and not sums_to_one(_matrix(head, list(head)))
+    is_one = len(named) > 1 and sums_to_whole(_matrix(head, list(named))) and not sums_to_whole(_matrix(head, list(head)))
     return named if is_one else prefixed
 
 
@@ -726,7 +726,7 @@ def _is_clear(table: Table, prefixed: Mapping[str, tuple[str, str]], columns: Se
         return True
     if any(table.columns[column] != "number" for column in prefixed):
         return False
-    if sums_to_one(_matrix(table.head(list(prefixed)), list(prefixed))):
+    if sums_to_whole(_matrix(table.head(list(prefixed)), list(prefixed))):
         return True
     rest = [column for column in columns if column not in prefixed and column not in beside]
     numbers = [column for column in rest if table.columns[column] == "number" and not _has_role(column, *NO_CLASSES)]
@@ -757,11 +757,11 @@ def _classes(table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[A
 def _summing(
     table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[Any]], beside: Beside
 ) -> tuple[list[str], list[str], list[str], bool]:
-    """(columns whose rows sum to 1, those that can be classes, those that look unlike them, whether labels name all).
+    """(columns whose rows sum to 1 or 100, those that can be classes, those that look unlike them, whether labels name all).
 
     The first is empty if no columns do.
     """
-    if sums_to_one(_matrix(head, numbers)):
+    if sums_to_whole(_matrix(head, numbers)):
         return list(numbers), list(numbers), [], False
     suspects = [column for column in numbers if _has_role(column, *NO_CLASSES)]
     named, is_complete = _named_by_labels(table, numbers, beside, whole=bool(suspects))
@@ -777,7 +777,7 @@ def _summing(
     rest = [column for column in usual if column not in odd]
     is_complete = is_complete or (bool(odd) and _highest(table, beside) + 1 == len(rest))
     for candidates in (usual, rest, named if is_complete else [], _run_of_one(head, rest)):
-        if len(candidates) > 1 and sums_to_one(_matrix(head, candidates)):
+        if len(candidates) > 1 and sums_to_whole(_matrix(head, candidates)):
             return candidates, rest, odd, is_complete
     return [], rest, odd, is_complete
 
@@ -798,7 +798,7 @@ def _highest(table: Table, beside: Beside) -> int:
 
 
 def _run_of_one(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> list[str]:
-    """The longest run of neighbouring columns whose rows sum to 1, if there is one; a few rows could by chance."""
+    """The longest run of neighbouring columns whose rows sum to 1 or 100, if there is one; a few could by chance."""
     if not 2 < len(columns) <= MANY:
         return []
     values = _matrix(head, columns)
@@ -806,9 +806,10 @@ def _run_of_one(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> li
         return []
     sums = torch.cat([torch.zeros(len(values), 1, dtype=torch.float64), values.cumsum(dim=1)], dim=1)
     for length in range(len(columns) - 1, 1, -1):
-        off = (sums[:, length:] - sums[:, :-length] - 1).abs().amax(dim=0)
+        runs = sums[:, length:] - sums[:, :-length]
+        off = torch.minimum((runs - 1).abs().amax(dim=0), (runs / 100 - 1).abs().amax(dim=0))
         starts = [start for start in (off <= checks.MOST_ROUNDING).nonzero().flatten().tolist()
-                  if sums_to_one(values[:, start : start + length])]  # fmt: skip
+                  if sums_to_whole(values[:, start : start + length])]  # fmt: skip
         if starts:
             return list(columns[starts[0] : starts[0] + length]) if len(starts) == 1 else []
     return []
