@@ -716,8 +716,8 @@ def _narrowed(table: Table, prefixed: dict[str, tuple[str, str]], beside: Beside
     head = table.head(list(prefixed))
     labels = {spelling(cell) for cell in table.head([beside.labels])[beside.labels] if cell is not None}
     named = {column: parts for column, parts in prefixed.items() if spelling(parts[1]) in labels}
-    is_one = len(named) > 1 and sums_to_whole(_matrix(head, list(named))) and not sums_to_whole(_matrix(head, list(head)))
-    return named if is_one else prefixed
+    is_whole = len(named) > 1 and sums_to_whole(_matrix(head, list(named)))
+    return named if is_whole and not sums_to_whole(_matrix(head, list(head))) else prefixed
 
 
 def _is_clear(table: Table, prefixed: Mapping[str, tuple[str, str]], columns: Sequence[str], beside: Beside) -> bool:
@@ -757,9 +757,9 @@ def _classes(table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[A
 def _summing(
     table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[Any]], beside: Beside
 ) -> tuple[list[str], list[str], list[str], bool]:
-    """(columns whose rows sum to 1 or 100, those that can be classes, those that look unlike them, whether labels name all).
+    """(columns whose rows sum to a whole, those that can be classes, those that look unlike them, if labels name all).
 
-    The first is empty if no columns do.
+    A whole is 1 or 100; the first is empty if no columns do.
     """
     if sums_to_whole(_matrix(head, numbers)):
         return list(numbers), list(numbers), [], False
