@@ -408,6 +408,8 @@ THREE += [
         | comma(scores(100 * PROBS, form="{:.3f}")) | LABEL, "left out: Chars", separator=";"),
     csv("points beside thousands with commas", {"length": [f"{j + 1},593" for j in range(N)]} | scores(form="{:.3f}") | LABEL,
         "left out: length", quote=True, off=1e-3),
+    csv("percent called probabilities", scores(100 * PROBS, "prob_{}", "{:.2f}") | LABEL, "read as percent", off=1e-3),
+    csv("percent that --probs states", scores(100 * PROBS) | LABEL, "read as percent", options={"kind": "probs"}),
     csv("percent beside a number of their size", {"length": [f"{j + 1}.593" for j in range(N)]} | scores(100 * PROBS) | LABEL,
         "left out: length"),
     csv("Keras", {"filename": [f"{j}.jpg" for j in range(N)]} | scores(names=[0, 1, 2]) | {"true_class": CALLED},

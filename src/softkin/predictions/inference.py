@@ -136,7 +136,7 @@ def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]
         raise unknown_kind(name, what)
     if sums_to_one(v):
         return "probs", False, f"{name}: {what} are read as probabilities, since rows sum to 1 (--logits overrules)."
-    if low >= 0 and sums_to_one(v / 100):
+    if sum_to_100(v):
         return "probs", True, f"{name}: {what} are read as percent, since rows sum to 100 (--logits overrules)."
     sums = v.sum(dim=1)
     if low < 0 and high <= 1e-6 and float(torch.logsumexp(v, dim=1).abs().max()) <= TOLERANCE:
@@ -170,9 +170,14 @@ def sums_to_one(values: Tensor) -> bool:
     return float(off) <= TOLERANCE or float(off) <= checks.rounding(values)
 
 
+def sum_to_100(values: Tensor) -> bool:
+    """Whether rows are percentages of all classes."""
+    return sums_to_one(values.double() / 100)
+
+
 def sums_to_whole(values: Tensor) -> bool:
     """Whether rows sum to 1, or to 100 as percentages do."""
-    return sums_to_one(values) or sums_to_one(values / 100)
+    return sums_to_one(values) or sum_to_100(values)
 
 
 def renormalised(p: Tensor, name: str, place: Callable[[int], str]) -> Tensor:

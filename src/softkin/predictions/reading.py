@@ -124,7 +124,7 @@ def from_dataframe(frame: Any, labels: Any = None, **options: Any) -> Prediction
 def _of_known_kind(source: PredictionFile) -> PredictionFile:
     """The file with the kind of scores that its first rows show, unless it is known; percent become shares."""
     is_single = source.num_classes == 1
-    if source.kind is not None and not (is_single and source.kind == "probs"):
+    if source.kind == "logits":
         return source
     with files.reading(source.name, "predictions"):
         first = next(source.blocks_of(FIRST), None)
@@ -136,7 +136,8 @@ def _of_known_kind(source: PredictionFile) -> PredictionFile:
         if source.columns_named and len(names) > 1
         else "its numbers"
     )
-    if source.kind is not None and not inference.are_percent(first.values):
+    are_percent = inference.are_percent if is_single else inference.sum_to_100
+    if source.kind is not None and not are_percent(first.values):
         return source
     kind, divide, why = inference.kind_of(first.values, source.name, what)
     if divide and is_single:
