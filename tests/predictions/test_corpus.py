@@ -230,6 +230,13 @@ THREE = [
         | scores(LOGITS, form="{:.4f}") | LABEL, "left out: lat, lon"),
     csv("whether it was right and how sure, beside classes", PLAIN | {"prediction": GUESSED, "correct": [g == c for g, c in zip(GUESSED, CALLED, strict=True)],
         "confidence": [f"{p:.6f}" for p in PROBS.max(axis=1)]}, "3 columns are read as classes"),
+    csv("the same beside seconds, with labels from 1", scores() | {"label": [k + 1 for k in TRUTH], "seconds": [f"{1 + j / 7:.2f}" for j in range(N)],
+        "correct": [int(g == c) for g, c in zip(GUESSED, CALLED, strict=True)], "confidence": [f"{p:.6f}" for p in PROBS.max(axis=1)]},
+        "3 columns are read as classes"),
+    csv("the same beside logits", scores(LOGITS, form="{:.4f}") | NUMBER | {"correct": [int(g == c) for g, c in zip(GUESSED, CALLED, strict=True)],
+        "confidence": [f"{p:.6f}" for p in PROBS.max(axis=1)]}, "3 columns are read as classes"),
+    csv("an amount beside logits, labels from 1", scores(LOGITS, form="{:.4f}") | {"label": [k + 1 for k in TRUTH],
+        "amount": [f"{90 + 13.5 * j:.2f}" for j in range(N)]}, "left out: amount"),
     csv("the same with numbered labels", scores() | NUMBER | {"correct": [int(g == c) for g, c in zip(GUESSED, CALLED, strict=True)],
         "confidence": [f"{p:.6f}" for p in PROBS.max(axis=1)]}, "3 columns are read as classes"),
     *(csv(f"log-probabilities as {form}", scores(np.log(PROBS), form) | LABEL) for form in
@@ -776,13 +783,16 @@ PAIRS = {
     "mistakes in place of hits": {"id": [*range(N)], "confidence": SURE,
                                   "is_wrong": [int(a != b) for a, b in zip(GUESSED, CALLED, strict=True)]},
     "errors beside a score": {"max_prob": SURE, "error": [str(a != b) for a, b in zip(GUESSED, CALLED, strict=True)]},
+    "decimal commas": comma({"id": [*range(N)], "correct": [int(a == b) for a, b in zip(GUESSED, CALLED, strict=True)], "confidence": SURE}),
+    "decimal commas and percent": comma({"correct": [int(a == b) for a, b in zip(GUESSED, CALLED, strict=True)],
+                                         "confidence": [f"{100 * p:.2f}%" for p in PROBS.max(axis=1)]}),
     "a pipeline": {"text": [f"t{j}" for j in range(N)], "label": GUESSED, "score": SURE, "gold": CALLED},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", PAIRS)
 def test_an_answer_its_score_and_the_truth_are_pairs(tmp_path, what):
-    found, said = loaded(tmp_path, csv(what, PAIRS[what]))
+    found, said = loaded(tmp_path, csv(what, PAIRS[what], separator=";" if "commas" in what else ","))
     assert found.are_pairs
     assert found.labels.tolist() == [int(a == b) for a, b in zip(GUESSED, CALLED, strict=True)]
     np.testing.assert_allclose(found.probabilities[:, 1].numpy(), PROBS.max(axis=1), atol=1e-4)

@@ -4,7 +4,7 @@ import ast
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -34,11 +34,19 @@ _SCALAR = re.compile(r"np\.float\d+\(([^()]*)\)")
 
 
 class _Separated(ArrowRows):
-    """Rows of CSV, whose texts lose the quote that stops spreadsheets from reading them as formulas."""
+    """Rows of CSV, whose texts lose the quote that stops spreadsheets from reading them as formulas.
+
+    Columns with decimal commas, ``commas``, get points.
+    """
+
+    commas: Collection[str] = ()
 
     def texts(self, column: str) -> list[Any]:
         """The texts of a column."""
-        return [escape.from_csv_cell(cell) for cell in super().texts(column)]
+        cells = [escape.from_csv_cell(cell) for cell in super().texts(column)]
+        if column not in self.commas:
+            return cells
+        return [cell.replace(",", ".") if _COMMA.fullmatch(str(cell)) else cell for cell in cells]
 
     def cells(self, column: str) -> list[Any]:
         """The cells of a column; an empty text is None."""
@@ -135,7 +143,9 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
                 where = batch.schema.get_field_index(column)
                 batch = batch.set_column(where, column, _unmarked(batch.column(where), point))
             for start in range(0, batch.num_rows, rows):
-                yield _Separated(batch.slice(start, rows), name, first + start, lambda row: place(row_of(row)))
+                part = _Separated(batch.slice(start, rows), name, first + start, lambda row: place(row_of(row)))
+                part.commas = [column for column in beside if point == "," and columns[column] == "number"]
+                yield part
 
     def row_of(row: int) -> int:
         for place in repeated:

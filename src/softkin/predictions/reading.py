@@ -124,7 +124,7 @@ def from_dataframe(frame: Any, labels: Any = None, **options: Any) -> Prediction
 def _of_known_kind(source: PredictionFile) -> PredictionFile:
     """The file with the kind of scores that its first rows show, unless it is known; percent become shares."""
     is_single = source.num_classes == 1
-    if source.kind == "logits":
+    if source.kind == "logits" or source.are_pairs:
         return source
     with files.reading(source.name, "predictions"):
         first = next(source.blocks_of(FIRST), None)

@@ -207,10 +207,12 @@ def _labelled(table: Table, beside: Beside, reading: Reading, columns: Sequence[
 def _has_classes(table: Table, columns: Sequence[str]) -> bool:
     """Whether there is a column for each class, beside a confidence and an outcome."""
     numbers = [c for c in columns if table.columns[c] == "number" and not _has_role(c, *NO_CLASSES, "confidence")]
-    if len(numbers) > 1 and sums_to_whole(_matrix(table.head(numbers), numbers)):
+    beside = Beside(_whole_column(table, columns, "label"), None, None)
+    if len(numbers) < 2:
+        return False
+    if len(numbers) == _counted(table, beside) or _summing(table, numbers, table.head(numbers), beside)[0]:
         return True
-    labels = _whole_column(table, columns, "label")
-    return len(_named_by_labels(table, numbers, Beside(labels, None, None), whole=False)[0]) > 1
+    return len(_named_by_labels(table, numbers, beside, whole=False)[0]) > 1
 
 
 def _truth_in_columns(table: Table, columns: list[str], reading: Reading) -> Truth | None:
@@ -772,10 +774,10 @@ def _summing(
         if c not in named and _is_odd(head[c], [head[k] for k in named or usual if k != c], [head[k] for k in usual])
     ]
     odd = [] if len(odd) == len(usual) else odd
-    if not odd and not named and _highest(table, beside) + 2 == len(usual):
+    if not odd and not named and _counted(table, beside) == len(usual) - 1:
         odd = _always_first(head, usual)
     rest = [column for column in usual if column not in odd]
-    is_complete = is_complete or (bool(odd) and _highest(table, beside) + 1 == len(rest))
+    is_complete = is_complete or (bool(odd) and _counted(table, beside) == len(rest))
     for candidates in (usual, rest, named if is_complete else [], _run_of_one(head, rest)):
         if len(candidates) > 1 and sums_to_whole(_matrix(head, candidates)):
             return candidates, rest, odd, is_complete
@@ -791,10 +793,13 @@ def _always_first(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> 
     return [columns[int(first[0])]] if bool((first == first[0]).all()) else []
 
 
-def _highest(table: Table, beside: Beside) -> int:
-    """The highest number among the first labels; −1 if they are no numbers."""
+def _counted(table: Table, beside: Beside) -> int:
+    """How many classes the first labels count, from 0 or, if all of them occur, from 1; 0 if they are no numbers."""
     forms = _forms(table, beside.labels)
-    return max(map(int, forms)) if forms and all(form.isdigit() for form in forms) else -1
+    if not forms or not all(form.isdigit() for form in forms):
+        return 0
+    found = {int(form) for form in forms}
+    return max(found) if found == set(range(1, max(found) + 1)) else max(found) + 1
 
 
 def _run_of_one(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> list[str]:
