@@ -1,4 +1,4 @@
-"""Twenty thousand classes: keep the classes most similar to each. ``python examples/many_classes.py [FOLDER] [K]``.
+"""Twenty thousand classes: for each, keep the most similar ones. ``python examples/many_classes.py [FOLDER] [K]``.
 
 A (K, K) matrix of 20,000 classes takes 3.2 GB; ``top_m`` keeps m numbers per row. Metrics are streamed: an
 ``Accumulator`` takes batches and keeps a few sums.

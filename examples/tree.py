@@ -1,4 +1,4 @@
-"""Classes form a tree: answer with a broader kind where the class is unsure. ``python examples/tree.py [FOLDER]``.
+"""Classes form a tree: answer with a broader kind where the class is uncertain. ``python examples/tree.py [FOLDER]``.
 
 ``decisions.Climb`` answers with the narrowest node of the tree that keeps the share of wrong answers below the limit.
 """

@@ -108,7 +108,7 @@ BOXES = {
     "enough": (1, 2.0, "Is that\ngood enough?"),
     "done": (2, 3.2, "Stop here.\nNothing to retrain."),
     "held": (2, 2.0, "Many held-out rows\nfor each class?"),
-    "richer": (3, 3.0, "Fit a richer calibrator:\ncalibrate fit chooses"),
+    "richer": (3, 3.0, "Fit a richer calibrator,\nsuch as Dirichlet"),
     "few": (3, 1.4, "Frozen features, 20 rows\nper class or fewer?"),
     "kin": (4, 2.3, "Tune weight decay;\nfit a second head\n(KinHead)"),
     "more": (4, 0.5, "Tune weight decay; then compare\nlearned labels, mixup and\ntwo networks, each + temperature"),

@@ -24,8 +24,8 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "`--logits`, `--probs`"),
     ("labels under a name that is not in the list below",
      "the labels are the column whose texts are names of other columns; if there are several, words in their names "
-     "(true, actual, final; predicted, guess) decide. Or it is the column of the words that the predictions hold. If "
-     "there is a single score, the labels are the only column with two values, such as 0 and 1. Otherwise they are "
+     "(true, actual, final; predicted, guess) decide. Or they are the column with the same words as the predictions. "
+     "If there is a single score, the labels are the only column with two values, such as 0 and 1. Otherwise they are "
      "the only column of class numbers (or with as many different words as there are scores) that agrees with the "
      "highest score more often than guessing would, but not in every row", "`--label-column NAME`"),
     ("truth in as many columns as classes: `true_cat`, `true_dog` beside `prob_cat`, `prob_dog`",
@@ -50,11 +50,11 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "Windows-1252; remarks or `sep=;` above the header; packed as `.csv.gz`", "read", ""),
     ("the header once more among the rows, as in files that were joined; a title above the table", "left out", ""),
     ("a row for each sample and class: an id, a class, a score",
-     "if each id stands beside each class once, and the scores are called so or sum to 1, rows are joined", ""),
+     "if each id has each class once, and the scores are named as such or sum to 1, rows are joined", ""),
     ("columns such as `EST1_cat`, `P (species=dog)` beside a column of \"cat\" and \"dog\"",
      "scores of these classes, if rows sum to 1 or the columns say logits or probabilities", "`--class-columns A,B`"),
-    ("one score that is called after one of three labels or more (`prob_cat`; `home_win_prob` beside H, D and A)",
-     "the other labels are one class together", "`--label-column NAME`, `--positive-class NAME`"),
+    ("one score named after one of three or more labels (`prob_cat`; `home_win_prob` beside H, D and A)",
+     "the other labels together are one class", "`--label-column NAME`, `--positive-class NAME`"),
     ("no header", "columns are called `column 1`, `column 2` …; the labels are the only column of texts, or the "
      "only column of whole numbers that are not row numbers", '`--label-column "column 5"`'),
     ("a folder or a pattern of files", "one set, in the order of the names; the same classes in another order are "
@@ -76,7 +76,7 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "below; "
      "otherwise both options are named",
      "`--positive-class NAME`: the score is the probability (`--probs`) or the log-odds (`--logits`) of this class"),
-    ("JSON lines, an array of objects (also below the only such key), objects by id, an object of lists, as `pandas` "
+    ("JSON lines, an array of objects (also under the only such key), objects by id, an object of lists, as `pandas` "
      "(any `orient`), pipelines, zero-shot pipelines and BigQuery write them; scores in an inner object", "read",
      ""),
     ("numbers with blanks between them, as `numpy.savetxt` writes", "read", ""),
