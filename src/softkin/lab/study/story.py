@@ -268,7 +268,9 @@ def _training(rows: "Sequence[Row]", chosen: "Row", repaired: "Row | None") -> l
     if nll.value > 0:
         return [f"{text}."]
     if repaired is not None and repaired is not rival and _leads(repaired, "nll"):
-        return [f"{text}, but {repaired.title} cannot be told from the best."]
+        best_of_all = repaired.cells["nll"].best
+        says = "without training again is better still" if best_of_all else "cannot be told from the best"
+        return [f"{text}, but {repaired.title} {says}."]
     if repaired is not None and repaired is not rival and _worth(best, rival):
         only = signed(best.cells["nll"].value - repaired.cells["nll"].value, "nll")
         return [f"{text}, but only by {only} against {repaired.title}."]
