@@ -365,6 +365,27 @@ def claims_table(*studies: str) -> str:
     return markdown(["NLL, recipe's decay → tuned", *map(study_title, studies)], 1, lines)
 
 
+def as_trained_table(before: str, after: str) -> str:
+    """Networks without a calibrator in two studies of the same network: with the recipe's decay, and with tuned decay.
+
+    Differences are to one-hot training of the same study.
+    """
+    tables = [rows_of(before), rows_of(after)]
+    lines = []
+    for method in tables[0]:
+        if method not in tables[1] or "+" in method or method in ("ts", "ets", "dir-odir"):
+            continue
+        nll, less, error = [], [], []
+        for rows in tables:
+            cells, plain = (rows[name]["cells"] for name in (method, "one-hot"))
+            nll.append(f"{cells['nll']['value']:.3f}")
+            values = cells["nll"]["values"], plain["nll"]["values"]
+            less.append("–" if method == "one-hot" else difference(*values, 1, 3))
+            error.append(f"{100 * cells['ece_hist']['value']:.1f}")
+        lines.append([method_title(tables[1][method], METHODS | SECOND), *map(" → ".join, (nll, less, error))])
+    return markdown(["without a calibrator", "NLL", "less one-hot's", "ECE"], 1, lines)
+
+
 SELECTIVE = {
     "aurc": ("AURC by confidence", 100, 2),
     "aurc_norm": ("by normalised logits", 100, 2),
@@ -597,6 +618,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "tuning": tuning_table,
     "claims": claims_table,
     "under": under_table,
+    "as-trained": as_trained_table,
     "selective": selective_table,
     "sets": sets_table,
     "models": models_table,
