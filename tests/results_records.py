@@ -50,7 +50,7 @@ EXPECTED = {
     "sweep-alpha-0.05": ("over", "add", True, "WE"),
     "sweep-alpha-0.4": ("over", "add", False, "one-hot"),
     "sweep-beta-1": ("over", "add", True, "WE"),
-    "fair-banking77": ("fine", "Head", True, "Learned-WE+TS"),
+    "fair-banking77": ("fine", "Head", True, "Learned+TS"),
     "fair-cifar100-10": ("under", "Dir-ODIR", False, "Dir-ODIR"),
     "fair-cifar100-20": ("under", "Dir-ODIR", False, "Dir-ODIR"),
     "fair-cifar100-50": ("under", "Dir-ODIR", False, "Dir-ODIR"),
