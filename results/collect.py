@@ -128,6 +128,7 @@ def study_title(study: str) -> str:
     words = {"fixed": "α = 0.1", "tuned": "α of four", "top5": "5 nearest classes"}
     words |= {"untuned": "recipe's decay", "stopped": "stopped early", "all": "all images", "prior": "with a prior"}
     words |= {"each": "decay for each value"}
+    words |= {part: f"decay {part}" for part in rest if part.startswith("0.")}
     return ", ".join([STUDIES.get(key, key), *(words.get(part, f"{part} per class") for part in rest)])
 
 
@@ -341,6 +342,67 @@ def tuning_table(*studies: str) -> str:
             if (method.endswith("+ts") or method == "dir-odir") and len(found) - found.count("–") > 1:
                 lines.append([method_title(row, second_names(study)), *found])
     return markdown(["NLL of one-hot + TS; the others against it", *variants.values()], 1, lines)
+
+
+def resolution_table(*studies: str) -> str:
+    """What the neighbours of the chosen weight decay cost on the first seed, beside what learned labels gain."""
+    lines = []
+    for study in studies:
+        rows, cells = rows_of(study), []
+        for method in ("ts", "learned+ts"):
+            tried = sorted((one["value"], one["refined_nll"]) for one in rows[method]["recipe"]["tried"])
+            best = min(range(len(tried)), key=lambda place: tried[place][1])
+            beside = [
+                f"{tried[place][1] - tried[best][1]:+.3f}" if 0 <= place < len(tried) else "–"
+                for place in (best - 1, best + 1)
+            ]
+            cells += [f"{tried[best][0]:.2g}", " and ".join(beside)]
+        lines.append([study_title(study), *cells, fair_cell(rows["learned+ts"], "nll", 1, 3)])
+    heads = ["study", "one-hot: decay", "next smaller and larger", "learned: decay", "next smaller and larger"]
+    return markdown([*heads, "learned labels less one-hot"], 1, lines)
+
+
+def chosen_on_first_seed(study: str, method: str) -> tuple[float, float]:
+    """(loss, weight decay): the validation NLL after a temperature of a method's network on the first seed."""
+    path = RECORDS / study / "records.jsonl.gz"
+    records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    losses = {
+        one["digest"]: (one["refined_nll"], one["spec"]["recipe"]["weight_decay"])
+        for one in records
+        if one["kind"] == "training" and "refined_nll" in one
+    }
+    seed = min(one["seed"] for one in records if one["kind"] == "result")
+    own = [
+        one["chosen"] for one in records if one["kind"] == "result" and (one["method"], one["seed"]) == (method, seed)
+    ]
+    recipe = rows_of(study)[method]["recipe"]  # records of a search that a finer one replaced are kept too
+    decays = {decay for _, decay in losses.values()} if recipe is None else {recipe["chosen"]["weight_decay"]}
+    return min(losses[digest] for digest in own if losses[digest][1] in decays)
+
+
+def finer_table(*studies: str) -> str:
+    """What decays between the half steps change: NLL, and its difference to one-hot followed by a temperature."""
+    lines = []
+    for study in studies:
+        others = [path.parent.name for path in sorted(RECORDS.glob(f"{study}-0.*/table.json"))]
+        plain: list[list[float]] = []
+        for method in ("ts", "uniform+ts", "learned+ts"):
+            tried = [study, *(one for one in others if method in rows_of(one))]
+            best = min(tried, key=lambda one: chosen_on_first_seed(one, method)[0])
+            rows = [rows_of(one)[method]["cells"]["nll"]["values"] for one in (study, best)]
+            decays = [f"{chosen_on_first_seed(one, method)[1]:.3g}" for one in (study, best)]
+            plain = plain or rows
+            less = [difference(own, one, 1, 3) for own, one in zip(rows, plain, strict=True)]
+            lines.append(
+                [
+                    study_title(study),
+                    method_title(rows_of(study)[method], SECOND),
+                    " → ".join(decays),
+                    " → ".join(f"{fmean(values):.3f}" for values in rows),
+                    "–" if method == "ts" else " → ".join(less),
+                ]
+            )
+    return markdown(["half steps → finer", "method", "decay", "NLL", "less one-hot's"], 2, lines)
 
 
 CLAIMS = {
@@ -622,6 +684,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "tuning": tuning_table,
     "claims": claims_table,
     "under": under_table,
+    "resolution": resolution_table,
+    "finer": finer_table,
     "as-trained": as_trained_table,
     "selective": selective_table,
     "sets": sets_table,
