@@ -372,9 +372,8 @@ def chosen_on_first_seed(study: str, method: str) -> tuple[float, float]:
         if one["kind"] == "training" and "refined_nll" in one
     }
     seed = min(one["seed"] for one in records if one["kind"] == "result")
-    own = [
-        one["chosen"] for one in records if one["kind"] == "result" and (one["method"], one["seed"]) == (method, seed)
-    ]
+    results = [one for one in records if one["kind"] == "result" and one["seed"] == seed]
+    own = [one["chosen"] for one in results if one["method"] == method]
     recipe = rows_of(study)[method]["recipe"]  # records of a search that a finer one replaced are kept too
     decays = {decay for _, decay in losses.values()} if recipe is None else {recipe["chosen"]["weight_decay"]}
     return min(losses[digest] for digest in own if losses[digest][1] in decays)
