@@ -133,7 +133,7 @@ def ranked(folder: Path) -> None:
     done = {row["study"] for row in rows}
     for table in sorted(folder.glob("fair-*/table.json")):
         name = table.parent.name
-        if name in done or name.endswith(("-untuned", "-stopped")):
+        if name in done or name.endswith(("-untuned", "-stopped")) or "-0." in name:
             continue
         results = [r for r in study.StudyFolder(table.parent).results() if r.method == "ts" or r.method.endswith("+ts")]
         for result in results:

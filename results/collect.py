@@ -127,6 +127,8 @@ def study_title(study: str) -> str:
     rest = [part for part in study.removeprefix(key).split("-") if part]
     words = {"fixed": "α = 0.1", "tuned": "α of four", "top5": "5 nearest classes"}
     words |= {"untuned": "recipe's decay", "stopped": "stopped early", "all": "all images", "prior": "with a prior"}
+    words |= {"each": "decay for each value"}
+    words |= {part: f"decay {part}" for part in rest if part.startswith("0.")}
     return ", ".join([STUDIES.get(key, key), *(words.get(part, f"{part} per class") for part in rest)])
 
 
@@ -323,20 +325,83 @@ def fair_table(study: str) -> str:
 
 
 def tuning_table(*studies: str) -> str:
-    """NLL against one-hot followed by a temperature: with the recipe's decay, with tuned decay, and stopped early."""
-    variants = {"-untuned": "recipe's decay", "": "tuned decay", "-stopped": "tuned, stopped early"}
+    """NLL against one-hot followed by a temperature, with each way to tune: methods that were tuned in two ways."""
+    variants = {
+        "-untuned": "recipe's decay",
+        "": "tuned decay",
+        "-each": "decay for each value",
+        "-stopped": "tuned, stopped early",
+    }
     lines = []
     for study in studies:
         tables = [rows_of(f"{study}{variant}") for variant in variants]
-        if not tables[0] or not tables[1]:
-            continue
         plain = [f"{rows['ts']['cells']['nll']['value']:.3f}" if rows else "–" for rows in tables]
         lines.append([f"**{study_title(study)}**", *plain])
-        for method, row in tables[0].items():
-            if method.endswith("+ts") or method == "dir-odir":
-                cells = [fair_cell(rows[method], "nll", 1, 3) if method in rows else "–" for rows in tables]
-                lines.append([method_title(row, METHODS | SECOND), *cells])
+        for method, row in tables[1].items():
+            found = [fair_cell(rows[method], "nll", 1, 3) if method in rows else "–" for rows in tables]
+            if (method.endswith("+ts") or method == "dir-odir") and len(found) - found.count("–") > 1:
+                lines.append([method_title(row, second_names(study)), *found])
     return markdown(["NLL of one-hot + TS; the others against it", *variants.values()], 1, lines)
+
+
+def resolution_table(*studies: str) -> str:
+    """What the neighbours of the chosen weight decay cost on the first seed, beside what learned labels gain."""
+    lines = []
+    for study in studies:
+        rows, cells = rows_of(study), []
+        for method in ("ts", "learned+ts"):
+            tried = sorted((one["value"], one["refined_nll"]) for one in rows[method]["recipe"]["tried"])
+            best = min(range(len(tried)), key=lambda place: tried[place][1])
+            beside = [
+                f"{tried[place][1] - tried[best][1]:+.3f}" if 0 <= place < len(tried) else "–"
+                for place in (best - 1, best + 1)
+            ]
+            cells += [f"{tried[best][0]:.2g}", " and ".join(beside)]
+        lines.append([study_title(study), *cells, fair_cell(rows["learned+ts"], "nll", 1, 3)])
+    heads = ["study", "one-hot: decay", "next smaller and larger", "learned: decay", "next smaller and larger"]
+    return markdown([*heads, "learned labels less one-hot"], 1, lines)
+
+
+def chosen_on_first_seed(study: str, method: str) -> tuple[float, float]:
+    """(loss, weight decay): the validation NLL after a temperature of a method's network on the first seed."""
+    path = RECORDS / study / "records.jsonl.gz"
+    records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    losses = {
+        one["digest"]: (one["refined_nll"], one["spec"]["recipe"]["weight_decay"])
+        for one in records
+        if one["kind"] == "training" and "refined_nll" in one
+    }
+    seed = min(one["seed"] for one in records if one["kind"] == "result")
+    results = [one for one in records if one["kind"] == "result" and one["seed"] == seed]
+    own = [one["chosen"] for one in results if one["method"] == method]
+    recipe = rows_of(study)[method]["recipe"]  # records of a search that a finer one replaced are kept too
+    decays = {decay for _, decay in losses.values()} if recipe is None else {recipe["chosen"]["weight_decay"]}
+    return min(losses[digest] for digest in own if losses[digest][1] in decays)
+
+
+def finer_table(*studies: str) -> str:
+    """What decays between the half steps change: NLL, and its difference to one-hot followed by a temperature."""
+    lines = []
+    for study in studies:
+        others = [path.parent.name for path in sorted(RECORDS.glob(f"{study}-0.*/table.json"))]
+        plain: list[list[float]] = []
+        for method in ("ts", "uniform+ts", "learned+ts"):
+            tried = [study, *(one for one in others if method in rows_of(one))]
+            best = min(tried, key=lambda one: chosen_on_first_seed(one, method)[0])
+            rows = [rows_of(one)[method]["cells"]["nll"]["values"] for one in (study, best)]
+            decays = [f"{chosen_on_first_seed(one, method)[1]:.3g}" for one in (study, best)]
+            plain = plain or rows
+            less = [difference(own, one, 1, 3) for own, one in zip(rows, plain, strict=True)]
+            lines.append(
+                [
+                    study_title(study),
+                    method_title(rows_of(study)[method], SECOND),
+                    " → ".join(decays),
+                    " → ".join(f"{fmean(values):.3f}" for values in rows),
+                    "–" if method == "ts" else " → ".join(less),
+                ]
+            )
+    return markdown(["half steps → finer", "method", "decay", "NLL", "less one-hot's"], 2, lines)
 
 
 CLAIMS = {
@@ -363,6 +428,27 @@ def claims_table(*studies: str) -> str:
             cells.append(" → ".join(parts))
         lines.append([claim, *cells])
     return markdown(["NLL, recipe's decay → tuned", *map(study_title, studies)], 1, lines)
+
+
+def as_trained_table(before: str, after: str) -> str:
+    """Networks without a calibrator in two studies of the same network: with the recipe's decay, and with tuned decay.
+
+    Differences are to one-hot training of the same study.
+    """
+    tables = [rows_of(before), rows_of(after)]
+    lines = []
+    for method in tables[0]:
+        if method not in tables[1] or "+" in method or method in ("ts", "ets", "dir-odir"):
+            continue
+        nll, less, error = [], [], []
+        for rows in tables:
+            cells, plain = (rows[name]["cells"] for name in (method, "one-hot"))
+            nll.append(f"{cells['nll']['value']:.3f}")
+            values = cells["nll"]["values"], plain["nll"]["values"]
+            less.append("–" if method == "one-hot" else difference(*values, 1, 3))
+            error.append(f"{100 * cells['ece_hist']['value']:.1f}")
+        lines.append([method_title(tables[1][method], METHODS | SECOND), *map(" → ".join, (nll, less, error))])
+    return markdown(["without a calibrator", "NLL", "less one-hot's", "ECE"], 1, lines)
 
 
 SELECTIVE = {
@@ -597,6 +683,9 @@ TABLES: dict[str, Callable[..., str]] = {
     "tuning": tuning_table,
     "claims": claims_table,
     "under": under_table,
+    "resolution": resolution_table,
+    "finer": finer_table,
+    "as-trained": as_trained_table,
     "selective": selective_table,
     "sets": sets_table,
     "models": models_table,

@@ -118,6 +118,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="also try the values halfway (a factor of √3) to either side of the best that --tune found; worth it if "
         "the best weight decay is near the largest that still trains",
     )
+    what.add_argument(
+        "--tune-each",
+        action="store_true",
+        default=None,
+        help="let --tune search for each value that a method tries, not only for the middle one: two to three times "
+        "the trials, and fairer to methods whose best value wants another weight decay",
+    )
     choices.choose(
         what.add_argument("--ood", type=names),
         "out-of-distribution data, separated by commas: uniform, gaussian (noise) or any data set",
@@ -176,7 +183,7 @@ DEFAULTS: dict[str, Any] = {
 """Of the command, where a study in a file or in Python has others. The α that closes the gap is rarely the best one for
 a temperature that follows, so both kinds are tried"""
 FIELDS = ("data", "size", "max_per_class", "validation", "test", "model", "methods", "seeds")
-CHOICES = ("tune", "half_steps", "select", "search", "tuning", "accuracy_budget", "vectors", "ood")
+CHOICES = ("tune", "half_steps", "tune_each", "select", "search", "tuning", "accuracy_budget", "vectors", "ood")
 
 
 def spec_of(arguments: argparse.Namespace) -> "StudySpec":

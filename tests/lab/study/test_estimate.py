@@ -71,6 +71,15 @@ def test_trainings_of_recipes_that_are_not_chosen_yet_count(two_seconds, tmp_pat
     assert both.trainings == 3 + 2 + 2 + 2
 
 
+def test_a_search_for_each_value_counts_as_many(two_seconds, tmp_path):
+    """Seed 0: three recipes and 1.5 more for each of three values, which include what the seed needs; seed 1: one."""
+    few = {"methods": ["one-hot", "uniform"], "uniform_alpha": [0.1, 0.2, 0.4], "seeds": [0, 1]}
+    spec = quick(**few, tuning="first seed", tune=["weight-decay"], tune_each=True)
+    study = estimate(spec, tmp_path, workers=1)
+    each = 3 + estimating.FURTHER
+    assert study.seconds == pytest.approx(2 * (each + 1 + 3 * each + 1) + 4 * A_RESULT)
+
+
 def test_longer_trainings_of_a_search_count_by_their_epochs(two_seconds, tmp_path):
     """A third and three times the epochs: 3⅓ trainings where other fields have two."""
     spec = quick(methods=["one-hot", "ensemble"], seeds=[0], alpha=[0.1], parameters={"members": 2})

@@ -294,6 +294,40 @@ def test_half_steps_find_a_best_value_between_two_of_the_grid(half_steps, found)
     assert len([run for run in trained if run.seed == 0]) == (6 if half_steps else 4)
 
 
+def least_pair(run):
+    """A loss whose best decay depends on α: with the middle α it lies elsewhere than with the best one."""
+    decay = math.log(run.recipe.weight_decay / 5e-4, 3)
+    alpha = run.values.get("alpha", 0.0)
+    return 1.0 + abs(decay - (2 - 4 * alpha)) + 2 * alpha
+
+
+def test_each_value_has_a_recipe_of_its_own_if_asked():
+    few = {"methods": ("one-hot", "uniform"), "uniform_alpha": (0.1, 0.5, 0.9), "recipe": RECIPE, "seeds": (0, 1)}
+    few |= {"tuning": "first seed", "select": "refined-nll", "tune": ["weight-decay"]}
+    found = {}
+    for each in (False, True):
+        plan = plan_of(**few, tune_each=each)
+        done, trained = tuned_by(plan, least_pair)
+        chosen = plan.search("uniform", 1, done.get, "refined-nll").chosen
+        run = plan.result("uniform", 1, done.get).run
+        assert run.choice.run == chosen.job.digest
+        assert run.choice.tuning.recipe == plan.recipe_of("uniform", done.get, chosen.values)
+        found[each] = chosen.values["alpha"], round(chosen.job.run.recipe.weight_decay, 6)
+        assert len([one for one in trained if one.method == "uniform" and one.seed == 1]) == 1
+    # Brute force over the grid. With the decay that is best for the middle α, the middle α is best.
+    grid = [(alpha, step) for alpha in (0.1, 0.5, 0.9) for step in range(-5, 6)]
+    best = min(grid, key=lambda pair: 1 + abs(pair[1] - (2 - 4 * pair[0])) + 2 * pair[0])
+    assert found[True] == pytest.approx((best[0], 5e-4 * 3 ** best[1]))
+    assert found[False] == pytest.approx((0.5, 5e-4))
+
+
+def test_a_search_for_each_value_is_another_one():
+    few = {"methods": ("one-hot", "uniform"), "uniform_alpha": (0.1, 0.5), "recipe": RECIPE, "tune": ["weight-decay"]}
+    plans = [plan_of(**few, tune_each=on) for on in (False, True)]
+    assert len({plan.result("uniform", 1, {}.get).digest for plan in plans}) == 2
+    assert len({plan.result("one-hot", 1, {}.get).digest for plan in plans}) == 1  # it has one value
+
+
 def test_results_of_a_coarse_search_are_not_those_of_a_fine_one():
     plans = [plan_of(methods=("one-hot",), recipe=RECIPE, tune=["weight-decay"], half_steps=on) for on in (False, True)]
     coarse, fine = (plan.result("one-hot", 1, {}.get).digest for plan in plans)

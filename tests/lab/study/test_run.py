@@ -580,6 +580,29 @@ def test_a_tuned_study_says_what_it_chose_and_what_that_took(tmp_path, without_p
     assert not any(sentence.startswith("About") for sentence in said[2:])  # nothing is left
 
 
+@pytest.mark.filterwarnings("ignore:alpha='auto' has stayed at 0")
+def test_a_study_that_tunes_for_each_value_says_so(tmp_path, without_pictures):  # noqa: F811
+    own = {"tuning": "first seed", "tune": ["weight-decay"], "tune_each": True, "seeds": [0, 1]}
+    spec = quick(methods=["one-hot", "uniform"], uniform_alpha=[0.05, 0.3], **own)
+    said = []
+    table = study.run(spec, tmp_path / "s", workers=1, progress=False, tell=said.append)
+    assert said[0].startswith(
+        "Tuning weight decay of 2 trained methods, for each value that they try, on seed 0 first: at least 9 trainings, "
+        "more where the best value is at an end, beside 2 others. "
+    )
+    note = next(note for note in table.notes if note.startswith("Tuned for every trained method alike (weight decay;"))
+    assert "for each value that a method tries, " in note
+    records = [json.loads(path.read_text()) for path in (tmp_path / "s").glob("runs/*/record.json")]
+    tried = {
+        (one["spec"]["values"]["alpha"], one["spec"]["recipe"]["weight_decay"])
+        for one in records
+        if one["kind"] == "training" and (one["spec"]["method"], one["seed"]) == ("uniform", 0)
+    }
+    assert {alpha for alpha, _ in tried} == {0.05, 0.3}
+    row = table.row("uniform")
+    assert (row.chosen[0]["alpha"], row.recipe["chosen"]["weight_decay"]) in tried
+
+
 def test_a_column_that_needs_outputs_takes_those_of_the_one_hot_network(tmp_path, without_pictures):  # noqa: F811
     table = study.run(quick(methods=["one-hot", "out"], beta=[1.0]), tmp_path / "s", workers=1, progress=False)
     assert table.finished

@@ -137,7 +137,10 @@ def tuned(spec: StudySpec, rows: "Sequence[Row]") -> list[str]:
         said.append(f"{registry.title(base)} {values} ({len(row.recipe['tried'])} trials, {worth} nats)")
     fields = ", ".join(TUNABLE[name] for name in spec.tune)
     usual = ", ".join(f"{spec.recipe[name]:g}" for name in spec.tune if name in spec.recipe)
-    how = f"on seed {spec.seeds[0]}, by validation NLL after a temperature, in factors of three around the recipe's"
+    each = "for each value that a method tries, " if spec.tune_each else ""
+    how = (
+        f"{each}on seed {spec.seeds[0]}, by validation NLL after a temperature, in factors of three around the recipe's"
+    )
     halves = ", then half a step to either side of it" if spec.half_steps else ""
     return [
         f"Tuned for every trained method alike ({fields}; {how} {usual}, further where the best was at an end"

@@ -151,15 +151,17 @@ def _to_come(plan: Plan, base: str, lookup: Lookup) -> tuple[float, float]:
     The second counts a training by its epochs, relative to the recipe's.
     """
     spec, count, longer = plan.spec, 0.0, 0.0
-    if spec.tune and plan.recipe_of(base, lookup) is None:
-        tried = plan.tuning(base, lookup).trials
+    for chosen in plan.tuned_with(base) if spec.tune else ():
+        if plan.recipe_of(base, lookup, chosen) is not None:
+            continue
+        tried = plan.tuning(base, lookup, chosen).trials
         begun = {trial.field for trial in tried}
         halves = 2 * len(spec.tune) * spec.half_steps
-        count = 2 * (len(spec.tune) - len(begun)) + (not tried) + halves  # neighbours, the recipe itself, half steps
+        count += 2 * (len(spec.tune) - len(begun)) + (not tried) + halves  # neighbours, the recipe itself, half steps
         if "weight_decay" in spec.tune and ("weight_decay" not in begun or len(tried) <= 3):
             count += FURTHER
         count -= 1  # the best of them is a training of the first seed
-        longer = FACTOR + 1 / FACTOR - 2 if "epochs" in set(spec.tune) - begun else 0.0
+        longer += FACTOR + 1 / FACTOR - 2 if "epochs" in set(spec.tune) - begun else 0.0
     values = len(spec.candidates(base))
     for seed in spec.seeds:
         if not any(plan.search(base, seed, lookup, by).trials for by in spec.selections(base)):

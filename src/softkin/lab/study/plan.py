@@ -192,7 +192,7 @@ class Plan:
         self._kin = str(kept.data.get("kin", columns.NAMES))
         self._methods = registry.known()
         self._trainings: dict[Any, Job] = {}
-        self._tuned: dict[str, Tuning] = {}
+        self._tuned: dict[Any, Tuning] = {}
 
     # The three kinds
 
@@ -295,14 +295,15 @@ class Plan:
                 one_hot = (self.training(registry.ONE_HOT, {}, tuned_on) for tuned_on in seeds)
                 chosen_by["budget_of"] = sorted(job.digest for job in one_hot)
         if spec.tune:  # from the recipes of the candidates, on the first seed
-            first = self.training(base, self._tuned_with(base), spec.seeds[0])
-            halves = {"half_steps": True} if spec.half_steps else {}
-            chosen_by["tune"] = {"fields": list(spec.tune), "from": first.digest, **halves}
+            first = self.training(base, self._middle(base), spec.seeds[0])
+            finer = {"half_steps": True} if spec.half_steps else {}
+            finer |= {"each": True} if len(self.tuned_with(base)) > 1 else {}
+            chosen_by["tune"] = {"fields": list(spec.tune), "from": first.digest, **finer}
         choice = None
         needs: tuple[str, ...] = tuple(trial.job.digest for trial in search.trials)
         if search.chosen is not None:
             tried = tuple(trial.to_dict() for trial in search.trials)
-            tuning = self.tuning(base, lookup) if spec.tune else None
+            tuning = self.tuning(base, lookup, search.chosen.values) if spec.tune else None
             choice = Choice(search.chosen.job.digest, dict(search.chosen.values), tried, tuning)
             needs = (choice.run,)
         head = None
@@ -320,17 +321,21 @@ class Plan:
 
     # What is tried and chosen
 
-    def tuning(self, base: str, lookup: Lookup) -> Tuning:
+    def tuning(self, base: str, lookup: Lookup, values: Mapping[str, Value] | None = None) -> Tuning:
         """The search of a method's recipe on the first seed: one field after the other, by validation NLL after a
-        temperature, with the middle one of the method's values.
+        temperature.
+
+        The method has these values, if the study searches for each of them; by default, and otherwise, the middle one.
 
         A field's values are a third of the recipe's, the recipe's, and three times that. If the best is at an end, the
         next value there is tried. With ``half_steps``, half a step to either side of the best comes last.
         """
-        if base in self._tuned:
-            return self._tuned[base]
+        values = self._middle(base) if values is None or not self.spec.tune_each else values
+        key = base, tuple(values.items())
+        if key in self._tuned:
+            return self._tuned[key]
         recipe, trials = dict(self.recipe), dict[str, RecipeTrial]()
-        values, one_hot = self._tuned_with(base), None
+        one_hot = None
         if self._follows_one_hot(base, values):
             one_hot = self.recipe_of(registry.ONE_HOT, lookup)
             if one_hot is None:
@@ -354,8 +359,8 @@ class Plan:
                     break
                 steps += more
             recipe = dict(tried[best])
-        self._tuned[base] = Tuning(tuple(trials.values()), recipe)
-        return self._tuned[base]
+        self._tuned[key] = Tuning(tuple(trials.values()), recipe)
+        return self._tuned[key]
 
     def _steps_to_try(self, steps: Sequence[float], best: float) -> list[float]:
         """The next step if the best is at an end, else half a step to either side of it, if asked for."""
@@ -365,13 +370,31 @@ class Plan:
         halves = (best - 0.5, best + 0.5) if self.spec.half_steps else ()
         return ends or [step for step in halves if abs(step) <= MOST_STEPS]
 
-    def _tuned_with(self, base: str) -> dict[str, Value]:
+    def _middle(self, base: str) -> dict[str, Value]:
         candidates = self.spec.candidates(base)
         return candidates[len(candidates) // 2]
 
-    def recipe_of(self, base: str, lookup: Lookup) -> Mapping[str, Any] | None:
-        """The recipe of a method; None until it is decided."""
-        return self.tuning(base, lookup).recipe if self.spec.tune else self.recipe
+    def tuned_with(self, base: str) -> list[dict[str, Value]]:
+        """The values of a method that a recipe is searched for."""
+        return self.spec.candidates(base) if self.spec.tune_each else [self._middle(base)]
+
+    def tried(self, base: str, lookup: Lookup) -> tuple[RecipeTrial, ...]:
+        """The recipes of a method that are due or done so far; none if the study searches none."""
+        if not self.spec.tune:
+            return ()
+        return tuple(trial for values in self.tuned_with(base) for trial in self.tuning(base, lookup, values).trials)
+
+    def recipe_of(
+        self, base: str, lookup: Lookup, values: Mapping[str, Value] | None = None
+    ) -> Mapping[str, Any] | None:
+        """The recipe of a method with these values, by default the middle one; None until it is decided."""
+        return self.tuning(base, lookup, values).recipe if self.spec.tune else self.recipe
+
+    def _recipes(self, base: str, lookup: Lookup) -> list[Mapping[str, Any]] | None:
+        """The recipe of each of a method's values; None until all are decided."""
+        found = [self.recipe_of(base, lookup, values) for values in self.spec.candidates(base)]
+        decided = [recipe for recipe in found if recipe is not None]
+        return decided if len(decided) == len(found) else None
 
     def one_hot(self, seed: int, lookup: Lookup) -> Job | None:
         """The one-hot training of a seed; None until its recipe is decided."""
@@ -391,44 +414,41 @@ class Plan:
         spec = self.spec
         candidates = spec.candidates(base)
         first = spec.seeds[0]
-        recipe = self.recipe_of(base, lookup)
-        if recipe is None:
+        recipes = self._recipes(base, lookup)
+        if recipes is None:
             return Search((), None)
         if spec.tuning == "first seed" and seed != first and len(candidates) > 1:
             decided = self.search(base, first, lookup, by).chosen
             if decided is None:
                 return Search((), None)
-            trial = self._trial(base, decided.values, seed, recipe, lookup)
+            trial = self._trial(base, decided.values, seed, recipes[candidates.index(dict(decided.values))], lookup)
             return Search((trial,), trial if trial.record else None)
+        pairs = list(zip(candidates, recipes, strict=True))
         if spec.search == "grid" or len(candidates) == 1:
-            trials = [self._trial(base, values, seed, recipe, lookup) for values in candidates]
+            trials = [self._trial(base, values, seed, recipe, lookup) for values, recipe in pairs]
             return Search(tuple(trials), self._choice(trials, seed, lookup, by))
-        return self._halving(base, seed, candidates, recipe, lookup, by)
+        return self._halving(base, seed, pairs, lookup, by)
 
     def _halving(
         self,
         base: str,
         seed: int,
-        candidates: list[dict[str, Value]],
-        recipe: Mapping[str, Any],
+        left: list[tuple[dict[str, Value], Mapping[str, Any]]],
         lookup: Lookup,
         by: str,
     ) -> Search:
         """Successive halving: all values train briefly, the better half twice as long, until one is left."""
         trials_so_far: list[Trial] = []
-        left: list[Mapping[str, Value]] = list(candidates)
-        rungs = math.ceil(math.log2(len(candidates)))
+        rungs = math.ceil(math.log2(len(left)))
         for rung in range(rungs, -1, -1):
-            epochs = max(1, round(recipe["epochs"] / 2**rung))
-            short = recipe if epochs == recipe["epochs"] else shortened(recipe, epochs)
-            trials = [self._trial(base, values, seed, short, lookup) for values in left]
+            trials = [self._trial(base, values, seed, _halved(recipe, rung), lookup) for values, recipe in left]
             trials_so_far += trials
             if any(trial.record is None for trial in trials):
                 return Search(tuple(trials_so_far), None)
             if rung == 0:
                 return Search(tuple(trials_so_far), trials[0])
             ranked = self._ranked(trials, None, by)  # not against one-hot, which trained longer
-            left = [trial.values for trial in ranked[: -(-len(trials) // 2)]]
+            left = [left[trials.index(trial)] for trial in ranked[: -(-len(trials) // 2)]]
         raise AssertionError("the last rung returns")
 
     def _trial(
@@ -486,7 +506,7 @@ class Plan:
         """
         seen: set[str] = set()
         if registry.ONE_HOT in self.spec.bases():
-            for tried in self._tried(registry.ONE_HOT, lookup):
+            for tried in self.tried(registry.ONE_HOT, lookup):
                 yield from _once(tried.job, seen)
             for seed in self.spec.seeds:
                 if (job := self.one_hot(seed, lookup)) is not None:
@@ -498,7 +518,7 @@ class Plan:
                     recipe = self.recipe_of(registry.ONE_HOT, lookup) if learns else None
                     if recipe is not None or not learns:
                         yield from _once(self.distances(base, seed, one_hot=recipe), seen)
-                for tried in self._tried(base, lookup):
+                for tried in self.tried(base, lookup):
                     yield from _once(tried.job, seen)
                 for by in self.spec.selections(base):
                     for trial in self.search(base, seed, lookup, by).trials:
@@ -507,9 +527,6 @@ class Plan:
                 if (kin := self.kin(method, seed)) is not None:
                     yield from _once(kin, seen)
                 yield from _once(self.result(method, seed, lookup), seen)
-
-    def _tried(self, base: str, lookup: Lookup) -> tuple[RecipeTrial, ...]:
-        return self.tuning(base, lookup).trials if self.spec.tune else ()
 
     def results(self, lookup: Lookup) -> list[tuple[str, int, Job]]:
         """All results as (method, seed, run); the table averages them over seeds."""
@@ -560,6 +577,11 @@ def _stepped(recipe: Mapping[str, Any], name: str, step: float) -> Mapping[str, 
     if value == 0:
         return recipe if step < 0 else {**recipe, name: float(f"{LEAST_DECAY * FACTOR ** (step - 1):.6g}")}
     return {**recipe, name: float(f"{value * FACTOR**step:.6g}")}
+
+
+def _halved(recipe: Mapping[str, Any], times: int) -> Mapping[str, Any]:
+    epochs = max(1, round(recipe["epochs"] / 2**times))
+    return recipe if epochs == recipe["epochs"] else shortened(recipe, epochs)
 
 
 def shortened(recipe: Mapping[str, Any], epochs: int) -> dict[str, Any]:

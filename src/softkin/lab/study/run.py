@@ -273,10 +273,13 @@ def planned(spec: StudySpec) -> str:
     """What tuning will take, in one sentence."""
     bases, seeds = len(spec.bases()), len(spec.seeds)
     fields = ", ".join(TUNABLE[name] for name in spec.tune)
-    trials = bases * (1 + 2 * len(spec.tune))  # the recipe itself once, and two neighbours of each field
+    searched = sum(len(spec.candidates(base)) if spec.tune_each else 1 for base in spec.bases())
+    trials = searched * (1 + 2 * len(spec.tune))  # the recipe itself once, and two neighbours of each field
     rest = sum(max(1, len(spec.candidates(base)) if spec.tuning == "each seed" else 1) for base in spec.bases())
-    again = f"{trials} trainings, more where the best value is at an end, beside {rest * seeds - bases} others"
-    return f"Tuning {fields} of {bases} trained methods on seed {spec.seeds[0]} first: at least {again}."
+    known = searched if spec.tuning == "each seed" else bases  # the first seed takes them from the trials
+    again = f"{trials} trainings, more where the best value is at an end, beside {rest * seeds - known} others"
+    each = ", for each value that they try," if spec.tune_each else ""
+    return f"Tuning {fields} of {bases} trained methods{each} on seed {spec.seeds[0]} first: at least {again}."
 
 
 def _both(update: Update | None, baseline: Baseline) -> Update:

@@ -93,6 +93,8 @@ class StudySpec:
     the first seed, by validation NLL after a temperature, in factors of three around the recipe's value"""
     half_steps: bool = False
     """Whether `tune` also tries a factor of √3 to either side of the best value"""
+    tune_each: bool = False
+    """Whether `tune` searches for each value that a method tries, instead of for the middle one of them alone"""
     accuracy_budget: float | None = None
     """Points of accuracy (%): choose the lowest output ECE among values that lose at most this much to one-hot"""
     vectors: str | None = None

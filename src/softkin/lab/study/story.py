@@ -135,14 +135,19 @@ def _simplest_of_the_best(candidates: "Sequence[Row]") -> "Row":
 
 
 def _level(row: "Row", leader: "Row", metric: str) -> bool:
-    """Whether ``row`` is worse than ``leader`` by at most one standard error, or by a negligible difference."""
+    """Whether ``row`` is worse than ``leader`` by at most one standard error, or by a negligible difference.
+
+    Of methods of one effort, Hist P may be as much worse as ``choose`` allows: what first measures a similarity, and
+    with it trains a first network, must gain more than that.
+    """
     sign = -1 if metric == "accuracy" else 1
     pairs = zip(row.cells[metric].values, leader.cells[metric].values, strict=True)
     worse_by = [sign * (value - leading) if value != leading else 0.0 for value, leading in pairs]
     if not all(map(math.isfinite, worse_by)):
         return not fmean(worse_by) > 0
     error = stdev(worse_by) / math.sqrt(len(worse_by)) if len(worse_by) > 1 else 0.0
-    return fmean(worse_by) <= max(error, NEGLIGIBLE[metric])
+    alike = metric == CALIBRATION and _effort(row) == _effort(leader)
+    return fmean(worse_by) <= max(error, CLOSE if alike else NEGLIGIBLE[metric])
 
 
 def _leads(row: "Row", metric: str) -> bool:
@@ -268,7 +273,9 @@ def _training(rows: "Sequence[Row]", chosen: "Row", repaired: "Row | None") -> l
     if nll.value > 0:
         return [f"{text}."]
     if repaired is not None and repaired is not rival and _leads(repaired, "nll"):
-        return [f"{text}, but {repaired.title} cannot be told from the best."]
+        best_of_all = repaired.cells["nll"].best
+        says = "without training again is better still" if best_of_all else "cannot be told from the best"
+        return [f"{text}, but {repaired.title} {says}."]
     if repaired is not None and repaired is not rival and _worth(best, rival):
         only = signed(best.cells["nll"].value - repaired.cells["nll"].value, "nll")
         return [f"{text}, but only by {only} against {repaired.title}."]

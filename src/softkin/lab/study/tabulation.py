@@ -481,7 +481,7 @@ def _spent(opened: StudyFolder) -> str | None:
     if not spec.tune:
         return None
     find = opened.records.training
-    tried = {trial.job.digest for base in spec.bases() for trial in opened.plan.tuning(base, find).trials}
+    tried = {trial.job.digest for base in spec.bases() for trial in opened.plan.tried(base, find)}
     used = {result.record["chosen"] for result in opened.results()}
     extra = [record for digest in tried - used if (record := find(digest)) is not None]
     minutes = sum(map(_busy, extra)) / 60
