@@ -299,7 +299,12 @@ def test_what_the_table_of_calibrators_says_of_each_is_seen_without_scrolling(br
     browser.resize(1400, 900)
     page = browser.open(report.write(folder / "marked.html", made)[0])
     assert "worse than the best" in page.text(".results-all")
-    assert page.run("const n = document.querySelector('.results-all').closest('.scroll') || document.querySelector('.results-all'); return n.scrollWidth - n.clientWidth") <= 0
+    assert (
+        page.run(
+            "const n = document.querySelector('.results-all').closest('.scroll') || document.querySelector('.results-all'); return n.scrollWidth - n.clientWidth"
+        )
+        <= 0
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
