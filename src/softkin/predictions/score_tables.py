@@ -1,6 +1,7 @@
 """Predictions in tables: a column of lists, one column per class, or the single score of a binary model."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -165,7 +166,8 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
             return top_answers.from_table(table, part, beside, reading)
         named = lists
     if named:
-        return _of_vectors(table, lists, beside, reading)
+        vectors = _of_vectors(table, lists, beside, reading)
+        return replace(vectors, assumed=(*vectors.assumed, *assumed))
     found = columns_of(table, columns, beside, reading)
     if beside.labels is None and found.labels is not None:
         table, beside = _labelled(table, replace(beside, labels=found.labels), reading, found.scores)
@@ -301,7 +303,16 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
 
 
 def _like_predictions(table: Table, texts: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The column of texts with the same words as the column of predictions, and the sentence about it."""
+    """The column of texts with the same words as the column of predictions, and the sentence about it.
+
+    Or the column that a column of predictions is called after: ``species`` beside ``predicted_species``.
+    """
+    named = {roles.plain(column): column for column in texts}
+    for column in texts:
+        own = named.get(roles.guessed_of(column) or "")
+        if own is not None and roles.role_of(own) is None and _forms(table, column) <= _forms(table, own):
+            why = f"`{own}` is read as the labels, since `{column}` is called after it (--label-column overrules)."
+            return own, [f"{table.name}: {why}"]
     guessed = roles.find(texts, "prediction")
     if guessed is None or any(spelling(column) in _forms(table, guessed) for column in table.columns):
         return None
@@ -511,7 +522,7 @@ def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Re
             raise SoftkinError(
                 f"{name} is said to hold {reading.kind} (--{reading.kind}), but its columns' names say {word_says}."
             )
-        called = [known for _, known in prefixed.values()]
+        called = _by_number([known for _, known in prefixed.values()], _forms(table, beside.labels))
         return _with_labels(
             table, columns, Columns(list(prefixed), called, word_says or kind, assumed=said), beside, reading
         )
@@ -522,6 +533,20 @@ def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Re
     if len(classes) < 2:
         return _one_score(table, columns, numbers, head, beside, reading)
     return _with_labels(table, columns, Columns(classes, classes, kind_by_name(name, reading)), beside, reading)
+
+
+def _by_number(called: list[str], labels: Set[str]) -> list[str]:
+    """Classes that are called by a word and a number, beside numbered labels: the numbers, if places would mislead.
+
+    ``churn1`` before ``churn0``, as SAS writes them, are classes 1 and 0.
+    """
+    parts = [re.fullmatch(r"(.*?)_?(\d+)", name) for name in called]
+    if not all(label.isdigit() for label in labels) or not all(parts):
+        return called
+    words, numbers = ([part[place] for part in parts if part] for place in (1, 2))
+    ordered = [[str(k + first) for k in range(len(called))] for first in (0, 1)]
+    known = len(set(words)) == 1 and len(set(numbers)) == len(called) and numbers not in ordered
+    return numbers if known and labels <= set(numbers) else called
 
 
 def _refuse_several_models(
@@ -599,7 +624,10 @@ def _agreeing(table: Table, columns: Sequence[str], found: Columns, beside: Besi
         same = sum(a == b for a, b in zip(numbers, winning, strict=False))
         if len(numbers) == len(winning) and same < len(winning) and same > _by_chance(numbers, winning):
             passed[column] = same
-    if len(passed) != 1:
+    if len(passed) > 1:
+        which = " or ".join(f"`{column}`" for column in list(passed)[:3])
+        return None, [f"{table.name}: {which} may be the labels: name one with --label-column."]
+    if not passed:
         return None, []
     column, same = passed.popitem()
     return column, [
@@ -883,6 +911,9 @@ def _one_score(
             answers = rising
         elif len(answers) == 1:
             answers += _of_two_words(table, columns, answers[0])
+    if len(scores) == 1 and not answers and beside.labels is None and reading.labels is None:
+        told = [c for c in _of_two_words(table, columns) if _rises(table, c, head[scores[0]])]
+        answers = told if len(told) == 1 else []
     labels = beside.labels or (answers[0] if len(answers) == 1 else None)
     one_of = _of_more(table, columns, scores, beside) if labels is None and not answers else None
     labels = labels if one_of is None else one_of[0]
@@ -910,8 +941,15 @@ def _one_score(
     if one_of is not None:
         positive = one_of[1]
     elif labels is not None and plain(known) not in _forms(table, labels):
-        positive = _answered(table, columns, head[column], labels) or positive
+        positive = _answered(table, columns, head[column], labels) or _by_letter(table, labels, known) or positive
     return Columns([column], [known], kind, positive, labels, [*why, *_left_out(table, columns, [column], taken)])
+
+
+def _by_letter(table: Table, labels: str, known: str) -> str | None:
+    """The label that is the first letter of the class that a score is called after, if all labels are letters."""
+    forms = _forms(table, labels)
+    letter = plain(known)[:1]
+    return letter if letter in forms and all(len(form) == 1 and form.isalpha() for form in forms) else None
 
 
 def _of_more(table: Table, columns: Sequence[str], scores: Sequence[str], beside: Beside) -> tuple[str, str] | None:
@@ -953,7 +991,7 @@ SCORE_WORDS = frozenset((
 """Words in the name of a column that may be the single score of a binary model"""
 
 
-def _of_two_words(table: Table, columns: Sequence[str], besides: str) -> list[str]:
+def _of_two_words(table: Table, columns: Sequence[str], besides: str | None = None) -> list[str]:
     """The other columns of two texts, which may as well be labels."""
     texts = [column for column in columns if table.columns[column] == "text" and column != besides]
     return [
