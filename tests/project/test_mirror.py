@@ -20,7 +20,7 @@ ELSEWHERE = {
         "lab/data/loading.py", "lab/data/given.py", ],
     "a format of predictions; predictions/test_formats, test_corpus and test_predictions read all of them alike": [
         "predictions/arrays.py", "predictions/blocks.py", "predictions/collecting.py", "predictions/container.py",
-        "predictions/request.py", "predictions/reading.py", "predictions/score_tables.py", "predictions/file_sets.py",
+        "predictions/request.py", "predictions/reading.py", "predictions/score_tables.py", "predictions/columns.py", "predictions/label_columns.py", "predictions/class_columns.py", "predictions/one_score.py", "predictions/file_sets.py",
         "predictions/torch_files.py", "predictions/two_classes.py",
     ],
     "the form of a result, without arithmetic": [

@@ -33,8 +33,8 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "image": ("image", "img", "images", "picture", "photo"),
     "prediction": (
         "prediction", "predictions", "predict", "pred", "preds", "predicted", "predicted_label", "pred_label",
-        "predicted_class", "pred_class", "y_pred", "y_hat", "yhat", "argmax", "guess", "guessed", "top1", "winner", "prediction_label",
-        "prediction_class", "scored_labels", "scored_label", "top_1", "top1_label", "top1_class",
+        "predicted_class", "pred_class", "y_pred", "y_hat", "yhat", "argmax", "guess", "guessed", "top1", "winner",
+        "prediction_label", "prediction_class", "scored_labels", "scored_label", "top_1", "top1_label", "top1_class",
     ),
     "outcome": (
         "correct", "is_correct", "outcome", "right", "hit", "was_correct", "is_right", "grade", "tp", "is_tp",

@@ -22,7 +22,7 @@ from softkin.metrics.measurement import Settings
 from softkin.metrics.scopes import Claims
 from softkin.predictions import Reading, truth_columns
 from softkin.predictions.inference import shown, unknown_kind
-from softkin.predictions.score_tables import choose
+from softkin.predictions.request import choose
 from softkin.predictions.truth_columns import Truth
 
 

@@ -36,7 +36,7 @@ from softkin.metrics.scopes import Claims, NoMeaning
 from softkin.metrics.statistics import NEEDS_ALL, Averaged, Statistic, Streamed
 from softkin.metrics.streaming import Running
 from softkin.predictions import Predictions, Reading, inference
-from softkin.predictions.score_tables import choose
+from softkin.predictions.request import choose
 
 MOST_DRAWN = 20_000  # pixels that calibrators are fitted to, and from which a page's charts are made
 SUMMED = (Averaged, Binned, Classwise)  # metrics of few sums, which are kept of each image; a density has many

@@ -17,8 +17,7 @@ from softkin._io.numpy_files import Archive, ArrayStream, size_of
 from softkin._io.roles import ScoreKind
 from softkin.predictions import pairs
 from softkin.predictions.blocks import NOTES, SPREAD, Beside, Block, PredictionFile
-from softkin.predictions.request import Reading
-from softkin.predictions.score_tables import choose, kind_by_name
+from softkin.predictions.request import Reading, choose, kind_by_name
 
 ABOUT = ("class_names", *NOTES, "name")
 ALONE = "the array"

@@ -84,3 +84,41 @@ def names_in(path: str | Path) -> list[str]:
         return checks.class_names(names)
     except ValueError as error:
         raise SoftkinError(f"{path}: {error}") from error
+
+
+def choose(
+    present: Sequence[str], others: Sequence[str], kind: ScoreKind | None, name: str
+) -> tuple[str, ScoreKind | None]:
+    """The part that holds the scores, and the kind of scores that its name or the caller states.
+
+    Args:
+        present: The names of all parts.
+        others: The names of parts that could hold scores although their names do not say so.
+        kind: The kind that the caller states.
+        name: The file's name, for the error.
+    """
+    clear: list[tuple[str, ScoreKind]] = [
+        (part, said) for said, names in roles.KINDS.items() for part in present if part.lower() in names
+    ]
+    if kind is not None:
+        clear = [(part, said) for part, said in clear if said == kind] or clear
+    if len(clear) == 1:
+        part, said = clear[0]
+        if kind not in (None, said):
+            raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but the name of its `{part}` says {said}.")
+        return part, said
+    if clear:
+        held = " and ".join(f"`{part}`" for part, _ in clear)
+        raise SoftkinError(f"{name} holds {held}; type --logits or --probs to say which to take.")
+    if len(others) == 1:
+        return others[0], kind
+    held = ", ".join(present) or "nothing"
+    raise SoftkinError(f"{name} must hold `logits` or `probs`, it holds {held}.")
+
+
+def kind_by_name(name: str, reading: Reading) -> ScoreKind | None:
+    """The kind of scores that the caller states, or else the file's name."""
+    said = roles.kind_in_words(Path(name).stem)
+    if reading.kind is not None and said not in (None, reading.kind):
+        raise SoftkinError(f"{name} is said to hold {reading.kind} (--{reading.kind}), but its name says {said}.")
+    return reading.kind or said

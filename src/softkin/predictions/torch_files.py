@@ -12,8 +12,7 @@ from softkin import SoftkinError
 from softkin._io import files, roles
 from softkin.predictions import arrays
 from softkin.predictions.blocks import PredictionFile
-from softkin.predictions.request import Reading
-from softkin.predictions.score_tables import kind_by_name
+from softkin.predictions.request import Reading, kind_by_name
 
 
 def open_pt(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
