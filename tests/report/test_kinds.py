@@ -319,6 +319,15 @@ def test_the_most_confused_classes_are_different_pairs(browser, folder):
     assert len({frozenset(pair.split()) for pair in pairs}) == 4
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_models_that_are_level_in_all_classes_have_no_empty_chart_of_wins(browser, folder):
+    made = [some(sharp=1 + place, name=f"net {place}") for place in range(2)]  # the same answers
+    page = browser.open(report.write(folder / "level.html", report.build_models(made, resamples=100))[0])
+    assert "In no class does one model find more samples than all others." in page.text("#wins")
+    assert page.run("return document.querySelector('#wins svg')") is None
+    assert page.console() == []
+
+
 @pytest.mark.skipif(not (SHARED / "logits").is_dir(), reason="needs ../shared/data")
 def test_a_real_page_begins_with_its_answers(browser, folder, capsys):
     path = folder / "resnet32.html"

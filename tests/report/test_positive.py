@@ -92,6 +92,10 @@ def test_long_names_and_counts_fit_a_phone(browser, tmp_path):
     browser.resize(390, 844, mobile=True)
     page = browser.open(report.write(tmp_path / "page.html", report.build(named, resamples=100))[0])
     assert page.run("return document.documentElement.scrollWidth") <= 390
+    hidden = (
+        "const n = document.querySelector('[data-key=positive-counts] .scroll'); return n.scrollWidth - n.clientWidth"
+    )
+    assert page.run(hidden) <= 0
 
 
 @pytest.mark.slow
