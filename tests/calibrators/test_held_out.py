@@ -204,3 +204,17 @@ def test_probabilities_given_as_logits_are_noticed():
             fitted.fit(p, y)
         fitted.fit(p, y, from_probabilities=True)
         fitted.fit(p.log(), y)
+
+
+def test_probabilities_of_one_class_given_as_logits_are_noticed():
+    generator = torch.Generator().manual_seed(0)
+    p = torch.rand(50, generator=generator)
+    y = (torch.rand(50, generator=generator) < p).long()
+    for fitted in (calibrators.TemperatureScaling(), decisions.PredictionSets(0.8)):
+        for scores in (p, p[:, None]):
+            with pytest.warns(UserWarning, match="look like probabilities, since all lie between 0 and 1"):
+                fitted.fit(scores, y)
+        fitted.fit(p, y, from_probabilities=True)
+        fitted.fit(p.logit(), y)
+    with pytest.warns(UserWarning, match="look like probabilities, since all lie between 0 and 1"):
+        calibrators.TemperatureScaling().fit(p.logit(), y).predict_proba(p)

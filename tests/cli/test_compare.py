@@ -217,6 +217,8 @@ def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F81
         f"Wrote {tmp_path / 's' / 'table.md'}",
     ):
         assert words in out
+    assert out.startswith("One-hot training claims ")  # the verdict, then the numbers, then notes
+    assert out.index("One seed shows nothing") < out.index("Hist P ↓") < out.index("Gap: mean confidence")
     assert main([*command, "--json"]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert [row["method"] for row in plain["rows"]] == ["one-hot", "ts", "we"]

@@ -41,6 +41,7 @@ def test_calibrated_chance_is_not_doubted():
     ("labels", "p", "words"),
     [
         ((Y + 1) % K, P, "would be if each label were one lower: are labels and columns counted from the same number"),
+        (np.array([1, 2, 4, 0, 3])[P.argmax(1)], P, "100.0 % would be with the classes in another order"),
         ((Y - 1) % K, P, "would be if each label were one higher"),
         (np.array([2, 3, 4, 0, 1])[Y], P, "with the classes in another order, such as `.*` for `.*--class-names"),
         (GENERATOR.permutation(Y), P, r"no more than by chance \(.* %\), though the model is .* scores and labels in the same order"),

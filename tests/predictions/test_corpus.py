@@ -357,6 +357,10 @@ THREE = [
     Case("BigQuery", "a.jsonl", "".join(json.dumps({"predicted_label": GUESSED[j], "predicted_label_probs": [
          {"label": NAMES[k], "prob": float(PROBS[j, k])} for k in np.argsort(-PROBS[j])], "label": CALLED[j]}) + "\n"
          for j in range(N))),
+    Case("BigQuery with a class of one's own name", "a.jsonl", "".join(json.dumps({"predicted_species": GUESSED[j],
+         "predicted_species_probs": [{"label": NAMES[k], "prob": float(PROBS[j, k])} for k in np.argsort(-PROBS[j])],
+         "species": CALLED[j]}) + "\n" for j in range(N)), says="`species` is read as the labels, since `predicted_species`"),
+    Case("a title and an empty line above the header", "a.csv", "=== Predictions on test data ===\n\n" + text(PLAIN)),
     Case("spaCy", "a.jsonl", "".join(json.dumps({"text": f"t{j}", "cats": dict(zip(NAMES, PROBS[j].tolist(), strict=True)),
          "gold": CALLED[j]}) + "\n" for j in range(N))),
     Case("objects below a key", "a.json", json.dumps({"model": "m", "predictions": [
@@ -651,6 +655,40 @@ def loaded(folder: Path, case: Case) -> tuple[Any, str]:
         found = predictions.load(path, **options)
     assert all(issubclass(warning.category, Assumption) for warning in said), [str(warning.message) for warning in said]
     return found, " ".join(str(warning.message) for warning in said)
+
+
+def test_of_two_columns_that_agree_with_the_scores_the_prediction_is_told_by_its_name(tmp_path):
+    p = np.random.default_rng(2).random(200)
+    columns = {
+        "predict": (p > 0.4).astype(int),
+        "p0": 1 - p,
+        "p1": p,
+        "response": (np.random.default_rng(3).random(200) < p).astype(int),
+    }
+    found, said = loaded(tmp_path, Case("H2O", "a.csv", text({name: list(cells) for name, cells in columns.items()})))
+    assert "`response` is read as the labels" in said
+    assert found.labels.tolist() == columns["response"].tolist()
+    columns = {"F_churn": columns["response"], "I_churn": columns["predict"], "P_churn1": p, "P_churn0": 1 - p}
+    found, said = loaded(tmp_path, Case("SAS", "b.csv", text({name: list(cells) for name, cells in columns.items()})))
+    assert found.labels is None
+    assert "`F_churn` or `I_churn` may be the labels: name one with --label-column" in said
+    found, _ = loaded(tmp_path, Case("SAS", "b.csv", {}, {"label_column": "F_churn"}))
+    assert found.class_names == ["1", "0"]
+    assert found.labels.tolist() == (1 - columns["F_churn"]).tolist()
+
+
+def test_labels_of_two_words_beside_one_score_are_those_that_it_tells_apart(tmp_path):
+    p = np.random.default_rng(2).random(200)
+    yes = np.random.default_rng(3).random(200) < p
+    table = {"team": ["A", "B"] * 100, "p_malignant": list(p), "diagnosis": ["M" if k else "B" for k in yes]}
+    found, said = loaded(tmp_path, Case("a diagnosis by its letter", "a.csv", text(table)))
+    assert "`diagnosis` is read as the labels, since it holds two values" in said
+    assert "`p_malignant` is read as the score of class M" in said
+    assert (found.class_names, found.labels.tolist()) == (["B", "M"], yes.astype(int).tolist())
+    np.testing.assert_allclose(found.probabilities[:, 1], p, atol=1e-6)
+    table = {"team": table["team"], "prob": list(p), "result": ["W" if k else "L" for k in yes]}
+    with pytest.raises(SoftkinError, match="type --positive-class L or --positive-class W"):
+        loaded(tmp_path, Case("a result", "b.csv", text(table)))
 
 
 @pytest.mark.parametrize("case", THREE, ids=lambda case: case.what)

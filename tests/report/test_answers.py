@@ -1,5 +1,6 @@
 """What the page of one model says: classes that are off beyond chance, advice, words of the kinds."""
 
+import copy
 import re
 
 import numpy as np
@@ -32,6 +33,17 @@ def test_worst_classes_stand_out_beyond_chance_only(answered):
     few = report.build(toy_predictions(n=30, sharp=1.0), candidates=[], resamples=100)
     assert answers.worst_classes(few) == []
     assert "No single class stands out from sampling noise" in static(render.page(few))
+
+
+@pytest.mark.parametrize(("counts", "word"), [([[1, 30], [2, 20]], "mostly"), ([[1, 25], [2, 24]], "most often")])
+def test_mostly_is_said_of_at_least_half_of_the_mistakes(answered, counts, word):
+    data = copy.deepcopy(answered[1])
+    classes = data["variants"][0]["classes"]
+    for k in answers.worst_classes(data):
+        classes["answered"][k], classes["right"][k], classes["score_sum"][k] = 300, 200, 290.0
+        classes["truly"][k] = counts
+    said = re.sub("<[^>]*>", "", answers.of_model(data))
+    assert f"When wrong (100 of 300), {word} dog {counts[0][1]}×, " in said
 
 
 def test_a_calibrated_model_of_high_confidence_has_no_worst_class():

@@ -292,6 +292,42 @@ def test_every_drawing_that_is_saved_has_a_title_and_marks(browser, folder, caps
     assert page.console() == []
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_what_the_table_of_calibrators_says_of_each_is_seen_without_scrolling(browser, folder, capsys):
+    compared = "calibrate", "compare", VALIDATION, TEST, "--methods", "vector,temperature,structured-matrix"
+    made = findings.of_calibrators(outcome(capsys, *compared, "--resamples", 100))
+    browser.resize(1400, 900)
+    page = browser.open(report.write(folder / "marked.html", made)[0])
+    assert "worse than the best" in page.text(".results-all")
+    assert (
+        page.run(
+            "const n = document.querySelector('.results-all').closest('.scroll') || document.querySelector('.results-all'); return n.scrollWidth - n.clientWidth"
+        )
+        <= 0
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_most_confused_classes_are_different_pairs(browser, folder):
+    labels = torch.arange(400) % 4
+    answers = torch.where(torch.rand(400, generator=torch.Generator().manual_seed(0)) < 0.4, labels ^ 1, labels)
+    answers[:12] = (labels[:12] + 2) % 4
+    made = Predictions(4.0 * torch.eye(4)[answers], labels, class_names=["oak", "maple", "bus", "car"], name="trees")
+    page = browser.open(report.write(folder / "trees.html", report.build(made, resamples=100))[0])
+    pairs = page.run("return Array.from(document.querySelectorAll('[data-pair]'), (n) => n.dataset.pair)")
+    assert len(pairs) == 4
+    assert len({frozenset(pair.split()) for pair in pairs}) == 4
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_models_that_are_level_in_all_classes_have_no_empty_chart_of_wins(browser, folder):
+    made = [some(sharp=1 + place, name=f"net {place}") for place in range(2)]  # the same answers
+    page = browser.open(report.write(folder / "level.html", report.build_models(made, resamples=100))[0])
+    assert "In no class does one model find more samples than all others." in page.text("#wins")
+    assert page.run("return document.querySelector('#wins svg')") is None
+    assert page.console() == []
+
+
 @pytest.mark.skipif(not (SHARED / "logits").is_dir(), reason="needs ../shared/data")
 def test_a_real_page_begins_with_its_answers(browser, folder, capsys):
     path = folder / "resnet32.html"

@@ -12,7 +12,7 @@ from places import EXAMPLES
 from softkin import metrics, report
 from softkin.metrics import Claims
 from softkin.metrics.measurement import Settings
-from softkin.predictions import load
+from softkin.predictions import Predictions, load
 from softkin.report import answers, positive
 
 N = 3000
@@ -82,6 +82,20 @@ def test_threshold_counts_and_costs_follow(browser, data, predictions, tmp_path)
     assert counts == [hit, missed, false, spared]
     page.wait("location.hash.includes('cost-missed=10') && location.hash.includes('cut=')")
     assert page.console() == []
+
+
+@pytest.mark.slow
+def test_long_names_and_counts_fit_a_phone(browser, tmp_path):
+    made = rare(n=20_000)
+    names = ["paid in time or before it", "paid after the second reminder"]
+    named = Predictions(made.logits, made.labels, class_names=names, name="rare")
+    browser.resize(390, 844, mobile=True)
+    page = browser.open(report.write(tmp_path / "page.html", report.build(named, resamples=100))[0])
+    assert page.run("return document.documentElement.scrollWidth") <= 390
+    hidden = (
+        "const n = document.querySelector('[data-key=positive-counts] .scroll'); return n.scrollWidth - n.clientWidth"
+    )
+    assert page.run(hidden) <= 0
 
 
 @pytest.mark.slow

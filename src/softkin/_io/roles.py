@@ -32,9 +32,9 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     ),
     "image": ("image", "img", "images", "picture", "photo"),
     "prediction": (
-        "prediction", "predictions", "pred", "preds", "predicted", "predicted_label", "pred_label", "predicted_class",
-        "pred_class", "y_pred", "y_hat", "yhat", "argmax", "guess", "guessed", "top1", "winner", "prediction_label",
-        "prediction_class", "scored_labels", "scored_label", "top_1", "top1_label", "top1_class",
+        "prediction", "predictions", "predict", "pred", "preds", "predicted", "predicted_label", "pred_label",
+        "predicted_class", "pred_class", "y_pred", "y_hat", "yhat", "argmax", "guess", "guessed", "top1", "winner",
+        "prediction_label", "prediction_class", "scored_labels", "scored_label", "top_1", "top1_label", "top1_class",
     ),
     "outcome": (
         "correct", "is_correct", "outcome", "right", "hit", "was_correct", "is_right", "grade", "tp", "is_tp",
@@ -92,8 +92,8 @@ WEAK_WORDS: dict[str, ScoreKind | None] = {
 """Words of class columns that several columns must share to count"""
 TRUE_WORDS = frozenset(("actual", "confirmed", "final", "gold", "label", "observed", "real", "reference", "target",
     "true", "truth"))  # fmt: skip
-GUESS_WORDS = frozenset(("assigned", "decision", "guess", "guessed", "pred", "predicted", "prediction", "proposed",
-    "suggested", "winner"))  # fmt: skip
+GUESS_WORDS = frozenset(("assigned", "decision", "guess", "guessed", "pred", "predict", "predicted", "prediction",
+    "proposed", "suggested", "winner"))  # fmt: skip
 """Words that show which of several columns of class names is the labels, and which the predictions"""
 CLASS_NAMES = ("class_names", "classes", "label_names", "target_names", "categories", "names")
 """What the names of all classes are called where a file holds them apart from the scores"""
@@ -174,6 +174,18 @@ def leaning(column: str) -> Literal["label", "prediction"] | None:
     """
     words = set(plain(column).split("_"))
     return "prediction" if words & GUESS_WORDS else "label" if words & TRUE_WORDS else None
+
+
+def guessed_of(column: str) -> str | None:
+    """What a column of predictions is of, by its name; None if its name does not say.
+
+    Example:
+        >>> guessed_of("Predicted species"), guessed_of("species_pred"), guessed_of("predicted"), guessed_of("species")
+        ('species', 'species', None, None)
+    """
+    words = plain(column).split("_")
+    rest = [word for word in words if word not in GUESS_WORDS]
+    return "_".join(rest) if rest and len(rest) < len(words) else None
 
 
 def listed(role: Role, most: int = 12) -> str:

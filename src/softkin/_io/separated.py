@@ -297,11 +297,13 @@ def _above(text: IO[str], usual: str) -> tuple[int, str, bool]:
                 return above + 1, delimiter, False
             above += 1  # the following line is empty or a remark too
         elif plain:
-            following = text.readline(LINE)
+            following, empty = text.readline(LINE), 0
+            while following and not following.strip() and empty < HEAD:
+                following, empty = text.readline(LINE), empty + 1
             delimiter = stated or delimiter_of(following, usual)
             is_title = _filled(line, delimiter) == 1 == _filled(line, delimiter_of(line, usual))
             if is_title and _filled(following, delimiter) > 2:
-                return above + 1, delimiter, False
+                return above + 1 + empty, delimiter, False
             return above, stated or delimiter_of(line, usual), False
         above += 1
     return above, stated or usual, False

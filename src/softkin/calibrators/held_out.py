@@ -16,14 +16,22 @@ from softkin.calibrators import zeros
 if TYPE_CHECKING:
     from softkin.calibrators.calibrator import Calibrator
 
+FEW = 10  # log-odds of so few rows may all lie between 0 and 1
 LARGEST = 1e304  # larger logits would overflow in differences and sums
 
 
 def doubt_logits(z: Tensor, *, stacklevel: int) -> None:
-    """Warn if logits look like probabilities."""
-    if len(z) > 1 and float(z.min()) >= 0 and float((z.sum(dim=1) - 1).abs().max()) < 1e-4:
-        said = "`logits` look like probabilities, since rows sum to 1; if they are, pass from_probabilities=True."
-        warnings.warn(said, stacklevel=stacklevel)
+    """Warn if logits look like probabilities: rows sum to 1, or each row has one score from 0 to 1 (beside a 0)."""
+    if len(z) < 2 or float(z.min()) < 0:
+        return
+    if float((z.sum(dim=1) - 1).abs().max()) < 1e-4:
+        why = "rows sum to 1"
+    elif len(z) >= FEW and z.shape[1] == 2 and not bool(z[:, 0].any()) and float(z.max()) <= 1:
+        why = "all lie between 0 and 1"
+    else:
+        return
+    said = f"`logits` look like probabilities, since {why}; if they are, pass from_probabilities=True."
+    warnings.warn(said, stacklevel=stacklevel)
 
 
 def as_logits(

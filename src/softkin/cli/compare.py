@@ -27,7 +27,7 @@ CIFAR-100 features that come with softkin, with five seeds, and takes about two 
 compares the paper's ten methods and learned labels.
 
 Weight decay is tuned first, in the same way for every trained method, on the first seed. One-hot training is next, and
-softkin prints what it implies for smoothing before it trains the others. A summary follows the table: how wrong plain
+softkin prints what it implies for smoothing before it trains the others. A summary precedes the table: how wrong plain
 training is, what fixes it, whether it pays to train differently, and what to use.
 
 Finished runs are kept in the output folder. Run the same command again to resume after an interruption, or start it in
@@ -294,9 +294,9 @@ def show(table: "Table", as_json: bool, *, wide: bool = False) -> None:
         print(json_text(table.to_dict()))
         return
     text, left_out = fitted(table, max(width(), 400) if wide else width(), wide=wide)
-    print(text)
     if table.recommendation:
-        say("\n" + "\n".join(table.recommendation) + "\n")
+        say("\n".join(table.recommendation) + "\n")
+    print(f"{text}\n")
     if left_out:
         say(f"Not shown: {', '.join(left_out)}; --wide shows all, as does table.md in the study's folder.")
     for note in table.notes:

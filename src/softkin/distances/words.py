@@ -475,11 +475,12 @@ def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any
     if foreign:  # "katz" for "katze": words of like spelling do not translate; digits do
         example = {word: close for word, close in example.items() if len(word) == 1}
     word, other = next(iter(example.items()), (shortened(next(iter(unknown))), "…"))
-    english = " (those of softkin are English" + (": are these names in another language?)" if foreign else ")")
+    looked_up = codes([*unknown])
+    language = ": are these names in another language?" if foreign and not looked_up else ""
     return (
         f"{len(unknown)} word{'s have' if len(unknown) > 1 else ' has'} no vector: {'; '.join(parts)}; pass "
         f"{_alias(example or {word: other})} to look up a word that has one, "
-        f"or `vectors` that hold more words{english if ours else ''}."
+        f"or `vectors` that hold more words{f' (those of softkin are English{language})' if ours else ''}{looked_up}."
     )
 
 

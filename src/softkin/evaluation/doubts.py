@@ -27,6 +27,7 @@ from softkin.predictions import Predictions
 
 FEW = 20  # rows: fewer show nothing
 RARE = 1e-4  # the chance of so few right answers, below which chance is no explanation
+MOSTLY = 0.9  # of what the best order of the classes would make right: a shift that does less is not the cause
 MANY = 1000  # classes: with more, no other order of the classes is searched for
 LISTED = 3  # classes that a sentence names
 DECISIONS = "Every score is 0 or 1: these are decisions, and say nothing about how sure the model was."
@@ -129,14 +130,14 @@ def _by_chance(
             "single score "
             f"is turned with --positive-class {other}, two columns are named in their order with --class-names."
         )
+    turned = _turned(labels, answers, names)
     for step, word in ((1, "higher"), (-1, "lower")):
         moved = int(((labels + step) % num_classes == answers).sum())
-        if moved >= max(0.3 * n, 3 * hits):
+        if moved >= max(0.3 * n, 3 * hits) and (turned is None or moved >= MOSTLY * turned[0]):
             return (
                 f"Only {right}, but {_share(moved, n)} would be if each label were one {word}: are labels and columns "
                 "counted from the same number?"
             )
-    turned = _turned(labels, answers, names)
     if turned is not None and turned[0] >= max(0.5 * n, 2 * hits):
         return (
             f"Only {right}, but {_share(turned[0], n)} would be with the classes in another order, such as "

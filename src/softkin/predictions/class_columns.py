@@ -1,6 +1,7 @@
 """Which columns of a table hold the scores of the classes: by their names, the labels, and the sums of rows."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +66,7 @@ def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Re
             raise SoftkinError(
                 f"{name} is said to hold {reading.kind} (--{reading.kind}), but its columns' names say {word_says}."
             )
-        called = [known for _, known in prefixed.values()]
+        called = _by_number([known for _, known in prefixed.values()], forms_in(table, beside.labels))
         return _with_labels(
             table, columns, Columns(list(prefixed), called, word_says or kind, assumed=said), beside, reading
         )
@@ -76,6 +77,20 @@ def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Re
     if len(classes) < 2:
         return one_score(table, columns, numbers, head, beside, reading)
     return _with_labels(table, columns, Columns(classes, classes, kind_by_name(name, reading)), beside, reading)
+
+
+def _by_number(called: list[str], labels: Set[str]) -> list[str]:
+    """Classes that are called by a word and a number, beside numbered labels: the numbers, if places would mislead.
+
+    ``churn1`` before ``churn0``, as SAS writes them, are classes 1 and 0.
+    """
+    parts = [re.fullmatch(r"(.*?)_?(\d+)", name) for name in called]
+    if not all(label.isdigit() for label in labels) or not all(parts):
+        return called
+    words, numbers = ([part[place] for part in parts if part] for place in (1, 2))
+    ordered = [[str(k + first) for k in range(len(called))] for first in (0, 1)]
+    known = len(set(words)) == 1 and len(set(numbers)) == len(called) and numbers not in ordered
+    return numbers if known and labels <= set(numbers) else called
 
 
 def _refuse_several_models(

@@ -56,7 +56,16 @@ def find_labels(table: Table, columns: list[str], reading: Reading) -> tuple[str
 
 
 def _like_predictions(table: Table, texts: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The column of texts with the same words as the column of predictions, and the sentence about it."""
+    """The column of texts with the same words as the column of predictions, and the sentence about it.
+
+    Or the column that a column of predictions is called after: ``species`` beside ``predicted_species``.
+    """
+    named = {roles.plain(column): column for column in texts}
+    for column in texts:
+        own = named.get(roles.guessed_of(column) or "")
+        if own is not None and roles.role_of(own) is None and forms_in(table, column) <= forms_in(table, own):
+            why = f"`{own}` is read as the labels, since `{column}` is called after it (--label-column overrules)."
+            return own, [f"{table.name}: {why}"]
     guessed = roles.find(texts, "prediction")
     if guessed is None or any(spelling(column) in forms_in(table, guessed) for column in table.columns):
         return None
@@ -165,7 +174,10 @@ def agreeing_labels(
         same = sum(a == b for a, b in zip(numbers, winning, strict=False))
         if len(numbers) == len(winning) and same < len(winning) and same > _by_chance(numbers, winning):
             passed[column] = same
-    if len(passed) != 1:
+    if len(passed) > 1:
+        which = " or ".join(f"`{column}`" for column in list(passed)[:3])
+        return None, [f"{table.name}: {which} may be the labels: name one with --label-column."]
+    if not passed:
         return None, []
     column, same = passed.popitem()
     return column, [

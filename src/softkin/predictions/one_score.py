@@ -74,6 +74,9 @@ def one_score(
             answers = rising
         elif len(answers) == 1:
             answers += _of_two_words(table, columns, answers[0])
+    if len(scores) == 1 and not answers and beside.labels is None and reading.labels is None:
+        told = [c for c in _of_two_words(table, columns) if _rises(table, c, head[scores[0]])]
+        answers = told if len(told) == 1 else []
     labels = beside.labels or (answers[0] if len(answers) == 1 else None)
     one_of = _of_more(table, columns, scores, beside) if labels is None and not answers else None
     labels = labels if one_of is None else one_of[0]
@@ -101,8 +104,15 @@ def one_score(
     if one_of is not None:
         positive = one_of[1]
     elif labels is not None and plain(known) not in forms_in(table, labels):
-        positive = _answered(table, columns, head[column], labels) or positive
+        positive = _answered(table, columns, head[column], labels) or _by_letter(table, labels, known) or positive
     return Columns([column], [known], kind, positive, labels, [*why, *left_out(table, columns, [column], taken)])
+
+
+def _by_letter(table: Table, labels: str, known: str) -> str | None:
+    """The label that is the first letter of the class that a score is called after, if all labels are letters."""
+    forms = forms_in(table, labels)
+    letter = plain(known)[:1]
+    return letter if letter in forms and all(len(form) == 1 and form.isalpha() for form in forms) else None
 
 
 def _of_more(table: Table, columns: Sequence[str], scores: Sequence[str], beside: Beside) -> tuple[str, str] | None:
@@ -137,7 +147,7 @@ def _may_be_scores(table: Table, column: str, cells: Sequence[Any], reading: Rea
     return called or roles.kind_in_words(column) is not None or bool(words & SCORE_WORDS)
 
 
-def _of_two_words(table: Table, columns: Sequence[str], besides: str) -> list[str]:
+def _of_two_words(table: Table, columns: Sequence[str], besides: str | None = None) -> list[str]:
     """The other columns of two texts, which may as well be labels."""
     texts = [column for column in columns if table.columns[column] == "text" and column != besides]
     return [

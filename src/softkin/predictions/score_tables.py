@@ -153,7 +153,8 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
             return top_answers.from_table(table, part, beside, reading)
         named = lists
     if named:
-        return _of_vectors(table, lists, beside, reading)
+        vectors = _of_vectors(table, lists, beside, reading)
+        return replace(vectors, assumed=(*vectors.assumed, *assumed))
     found = columns_of(table, columns, beside, reading)
     if beside.labels is None and found.labels is not None:
         table, beside = _labelled(table, replace(beside, labels=found.labels), reading, found.scores)

@@ -150,7 +150,8 @@ def _where(data: Mapping[str, Any]) -> str:
         mixed = [] if is_pairs else [(other, n) for other, n in classes["truly"][k][:CONFUSED] if n >= FEWEST]
         others = ", ".join(f"{named(data['class_names'][other], 30)} {count}×" for other, count in mixed)
         wrong = n - classes["right"][k]
-        truly = f" When wrong ({wrong:,} of {n:,}), mostly {others}." if mixed else ""
+        often = "mostly" if 2 * sum(count for _, count in mixed) >= wrong else "most often"
+        truly = f" When wrong ({wrong:,} of {n:,}), {often} {others}." if mixed else ""
         lines.append(
             f'<li><a href="#class={address(data["class_names"][k])}">{named(data["class_names"][k], 40)}</a>: '
             f'<span class="{kind}-text">{percent(sure)} sure, {percent(right)} right</span> '

@@ -304,7 +304,9 @@ function confusedSection() {
       if (answer !== label) counts.set(label * data.num_classes + answer, (counts.get(label * data.num_classes + answer) || 0) + 1);
       return false;
     });
-    const most = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_PAIRS);
+    const turned = (pair) => (pair % data.num_classes) * data.num_classes + Math.floor(pair / data.num_classes);
+    const more = ([pair, count]) => count > (counts.get(turned(pair)) || 0) || (count === counts.get(turned(pair)) && pair < turned(pair));
+    const most = [...counts].filter(more).sort((a, b) => b[1] - a[1]).slice(0, MOST_PAIRS);
     list.replaceChildren(
       ...most.map(([pair, count]) => {
         const label = Math.floor(pair / data.num_classes), answer = pair % data.num_classes;

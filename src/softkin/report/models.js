@@ -129,7 +129,8 @@ function winsSection() {
     more.hidden = size.length <= 12;
     more.textContent = state.winsAll ? "Show 12" : `Show all ${whole(size.length)}`;
   });
-  return section("wins", "Which model wins on which classes?", figure, holder, more);
+  const level = el("p", { class: "lead" }, "In no class does one model find more samples than all others.");
+  return section("wins", "Which model wins on which classes?", wins.some((w) => w.all) ? figure : level, holder, more);
 }
 
 function agreementSection() {

@@ -63,8 +63,8 @@ function resultsPicture() {
 }
 
 function resultsTable() {
-  const marked = data.rows.some((row) => row.mark);
-  const node = table(`All ${data.subject}`, ["", ...data.columns.map((column) => column.title), ...(marked ? [""] : [])], data.rows.map((row) => [el("span", {}, named(row.name, 60), el("span", { class: "note" }, cut(row.note, 300))), ...data.columns.map((column) => cellOfResult(column, row.cells[column.key])), ...(marked ? [row.mark ? MARKS[row.mark] : ""] : [])]), { class: "results-all" });
+  const mark = (row) => (row.mark ? el("span", { class: row.mark === "best" ? "standing best" : "standing" }, MARKS[row.mark]) : null);
+  const node = table(`All ${data.subject}`, ["", ...data.columns.map((column) => column.title)], data.rows.map((row) => [el("span", {}, named(row.name, 60), mark(row), el("span", { class: "note" }, cut(row.note, 300))), ...data.columns.map((column) => cellOfResult(column, row.cells[column.key]))]), { class: "results-all" });
   return section("all", "All numbers", el("div", { class: "card flush" }, node), el("div", { class: "under" }, el("button", { type: "button", class: "take", "aria-label": "CSV: save the table", click: () => download(fileName("table", "csv"), csvOf(node), "text/csv") }, "CSV"), copyTable(node.querySelector("table"))));
 }
 
