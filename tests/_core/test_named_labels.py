@@ -108,9 +108,10 @@ def test_texts_are_told_from_numbers():
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("kind", [calibrators.VectorScaling, calibrators.DirichletCalibration])
-def test_new_scores_are_matched_with_the_fit_by_name(frame, kind):
+@pytest.mark.parametrize("labels", [WORDS, Y])
+def test_new_scores_are_matched_with_the_fit_by_name(frame, kind, labels):
     """Columns in another order are answered in that order, by the parameters of their own classes."""
-    cal = kind().fit(pd.DataFrame(LOGITS, columns=NAMES), WORDS)
+    cal = kind().fit(pd.DataFrame(LOGITS, columns=NAMES), labels)
     expected = cal.predict_proba(LOGITS)
     turned = [NAMES[k] for k in TURNED]
     new = LOGITS[:, TURNED]
@@ -130,14 +131,22 @@ def test_new_scores_are_matched_with_the_fit_by_name(frame, kind):
         cal.predict_proba(frame(dict(zip(["cat", "dog", "eel"], LOGITS.T, strict=True))))
 
 
-def test_a_kin_head_matches_names_too():
-    features = RNG.normal(size=(120, 4))
-    cal = calibrators.KinHead().fit(LOGITS, Y, features=features, class_names=NAMES)
+@pytest.mark.parametrize(("scores", "names"), [(LOGITS, NAMES), (pd.DataFrame(LOGITS, columns=NAMES), None)])
+def test_a_kin_head_matches_names_too(scores, names):
+    features = 0.7 * np.random.default_rng(3).normal(size=(120, 3)) + np.eye(3)[Y]
+    cal = calibrators.KinHead().fit(scores, Y, features=features, class_names=names)
     expected = cal.predict_proba(LOGITS, features=features)
     turned = [NAMES[k] for k in TURNED]
     assert cal.predict_proba(LOGITS[:, TURNED], features=features, class_names=turned) == pytest.approx(
         expected[:, TURNED]
     )
+
+
+def test_the_column_of_one_score_is_no_class():
+    cal = calibrators.PlattScaling().fit(
+        pd.DataFrame({"score": P[:, 1]}), (Y == 1).astype(int), from_probabilities=True
+    )
+    assert cal.class_names_ is None
 
 
 def test_one_score_of_the_other_class_is_refused():
@@ -149,9 +158,10 @@ def test_one_score_of_the_other_class_is_refused():
 
 
 @pytest.mark.parametrize("rule", [decisions.PredictionSets(conditional="class"), decisions.Abstain(error=0.4)])
-def test_a_rule_refuses_columns_in_another_order(rule):
+@pytest.mark.parametrize("labels", [WORDS, Y])
+def test_a_rule_refuses_columns_in_another_order(rule, labels):
     """Its answers name classes by their number, which would be that of the fit or that of the columns."""
-    rule.fit(pd.DataFrame(LOGITS, columns=NAMES), WORDS)
+    rule.fit(pd.DataFrame(LOGITS, columns=NAMES), labels)
     expected = rule.predict(LOGITS)
     assert (rule.predict(LOGITS, class_names=NAMES) == expected).all()
     turned = pd.DataFrame(LOGITS, columns=NAMES)[["owl", "cat", "dog"]]

@@ -119,7 +119,10 @@ def _as_integers(labels: Any) -> Any:
 
 
 def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tuple[Any, list[str] | None]:
-    """(labels, class names): texts as class numbers, with the names that number them; other labels and names as given.
+    """(labels, class names): texts as class numbers, with the names that number them; other labels as given.
+
+    The columns of a data frame are the names unless the caller states others, so that scores whose columns come in
+    another order later are never taken for these.
 
     Args:
         labels: (N,) labels of any kind.
@@ -137,7 +140,8 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
     if texts is None and (rows := _missing(labels)):
         raise ValueError(f"{_without_label(rows, len(labels))}; leave rows without a label out.")
     if texts is None:
-        return labels, None if names is None else list(names)
+        columns = columns_of(scores) if names is None else list(names)
+        return labels, None if names is None and len(columns or ()) == 1 else columns  # one column is a score
     shape = np.shape(scores)
     width = 2 if len(shape) == 1 or shape[1] == 1 else shape[1]
     known = list(names) if names is not None else columns_of(scores)
