@@ -278,3 +278,54 @@ def test_pairs_with_a_gap_stay_pairs():
 def test_labels_that_are_all_missing_are_refused():
     with pytest.raises(ValueError, match="120 of 120 rows have no label"):
         metrics.nll(P, np.full(120, np.nan))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_labels_in_columns_follow_the_columns_of_the_scores(frame):
+    """Votes and several labels whose columns come in another order than the scores'."""
+    votes = np.random.default_rng(5).multinomial(4, P)
+    marks = (np.random.default_rng(6).random(P.shape) < P).astype(int)
+    turned = [NAMES[k] for k in TURNED]
+    given = {"from_probabilities": True}
+    for p, y, number in (
+        (P, votes, metrics.nll),
+        (P**0.5, marks, metrics.classwise_ece),
+        (P, votes, lambda p, y: calibrators.VectorScaling().fit(p, y, **given).predict_proba(P[:1], **given)),
+        (P, votes, lambda p, y: predictions.Predictions.from_probabilities(p, y).known_labels),
+        (P, marks, lambda p, y: calibrators.PerLabel().fit(p, y, **given).predict_proba(P[:3], **given)),
+    ):
+        scores = frame(dict(zip(NAMES, p.T, strict=True)))
+        expected = number(scores, y)
+        named = frame(dict(zip(turned, y[:, TURNED].T, strict=True)))
+        np.testing.assert_allclose(number(scores, named), expected)
+        plain = frame(dict(zip("abc", y.T, strict=True)))  # such columns name no class
+        np.testing.assert_allclose(number(scores, plain), expected)
+        with pytest.raises(ValueError, match="in any order, but it lacks 'owl'; it also has 'eel'"):
+            number(scores, frame(dict(zip(["cat", "dog", "eel"], y.T, strict=True))))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_calibrators_of_several_labels_match_names_too(frame):
+    marks = (np.random.default_rng(6).random(P.shape) < P).astype(int)
+    cal = calibrators.PerLabel().fit(frame(dict(zip(NAMES, LOGITS.T, strict=True))), marks)
+    assert cal.label_names_ == NAMES
+    expected, turned = cal.predict_proba(LOGITS), [NAMES[k] for k in TURNED]
+    named = frame(dict(zip(turned, LOGITS[:, TURNED].T, strict=True)))
+    assert cal.predict_proba(named) == pytest.approx(expected[:, TURNED])
+    assert cal.predict_proba(LOGITS[:, TURNED], label_names=turned) == pytest.approx(expected[:, TURNED])
+    with pytest.raises(ValueError, match="it lacks 'owl'; it also has 'eel'"):
+        cal.predict_proba(LOGITS, label_names=["cat", "dog", "eel"])
+
+
+@pytest.mark.parametrize("names", [{1: "dog", 0: "cat", 2: "owl"}, {"owl": 2, "cat": 0, "dog": 1}, tuple(NAMES)])
+@pytest.mark.parametrize("labels", [Y, WORDS])
+def test_names_with_their_numbers_are_in_the_order_of_the_numbers(names, labels):
+    """``id2label`` and ``label2id`` of a configuration."""
+    cal = calibrators.VectorScaling().fit(LOGITS, labels, class_names=names)
+    assert cal.class_names_ == NAMES
+    expected = calibrators.VectorScaling().fit(LOGITS, Y).predict_proba(LOGITS)
+    assert cal.predict_proba(LOGITS) == pytest.approx(expected)
+    assert predictions.Predictions(LOGITS, labels, class_names=names).class_names == NAMES
+    assert decisions.Abstain(error=0.4).fit(LOGITS, labels, class_names=names).class_names_ == NAMES
+    turned = {0: "owl", 1: "cat", 2: "dog"}
+    assert cal.predict_proba(LOGITS[:, TURNED], class_names=turned) == pytest.approx(expected[:, TURNED])
