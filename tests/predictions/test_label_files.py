@@ -69,7 +69,7 @@ def test_more_labels_than_rows_are_well_where_ids_tell_which(tmp_path):
 @pytest.mark.parametrize(
     ("ids", "words"),
     [
-        (IDS[:-1] + ["s99"], r"y.csv has no label for the id 's59' of .*p.csv .line 61"),
+        (IDS[:-1] + ["s99"], r"y.csv has no row with the id 's59' of .*p.csv .line 61"),
         (IDS[:1] + IDS[:-1], "y.csv must have each id once, but 's0' stands in 2 rows"),
     ],
 )

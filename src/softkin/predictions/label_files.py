@@ -139,36 +139,57 @@ def _by_place(source: PredictionFile, labels: Any) -> Callable[[int], Iterator[B
     return blocks
 
 
-def _by_ids(source: PredictionFile, given: LabelFile) -> Callable[[int], Iterator[Block]]:
-    ids = [str(known_as) for known_as in np.asarray(given.ids).tolist()]
-    place = {known_as: row for row, known_as in enumerate(ids)}
+class RowsById:
+    """The rows of a file, found by their ids.
 
-    def row_of(known_as: str, row: int) -> int:
-        if len(place) < len(ids):
-            twice = next(one for one in ids if ids.count(one) > 1)
-            raise SoftkinError(f"{given.name} must have each id once, but {twice!r} stands in {ids.count(twice)} rows.")
-        if known_as not in place:
+    Args:
+        ids: The ids of its rows.
+        name: The file.
+    """
+
+    def __init__(self, ids: Sequence[Any], name: str) -> None:
+        self.ids, self.name = [str(known_as) for known_as in ids], name
+        self.place = {known_as: row for row, known_as in enumerate(self.ids)}
+
+    def of(self, wanted: Sequence[Any], whose: Callable[[int], str], start: int = 0) -> list[int]:
+        """The rows with these ids; where equal ids stand in the same places, from ``start`` on, those places.
+
+        Args:
+            wanted: The ids of rows of another file.
+            whose: A function from the place of one of them to the other file in words.
+            start: The place of the first of them in the other file.
+
+        Raises:
+            SoftkinError: An id is not there, or stands in several rows.
+        """
+        own = [str(known_as) for known_as in wanted]
+        if own == self.ids[start : start + len(own)]:  # which may be no ids, such as one word in all rows
+            return list(range(start, start + len(own)))
+        if len(self.place) < len(self.ids):
+            twice = next(one for one in self.ids if self.ids.count(one) > 1)
             raise SoftkinError(
-                f"{given.name} has no label for the id {known_as!r} of {source.name} ({source.place(row)}); leave the "
-                "ids out of one of the files to take its rows in the order of the other's."
+                f"{self.name} must have each id once, but {twice!r} stands in {self.ids.count(twice)} rows."
             )
-        return place[known_as]
+        for row, known_as in enumerate(own):
+            if known_as not in self.place:
+                raise SoftkinError(
+                    f"{self.name} has no row with the id {known_as!r} of {whose(start + row)}; leave the ids out of "
+                    "one of the files to take its rows in the order of the other's."
+                )
+        return [self.place[known_as] for known_as in own]
+
+
+def _by_ids(source: PredictionFile, given: LabelFile) -> Callable[[int], Iterator[Block]]:
+    there = RowsById(np.asarray(given.ids).tolist(), given.name)
 
     def blocks(rows: int) -> Iterator[Block]:
         start = 0
         for block in source.blocks_of(rows):
-            end = start + len(block.values)
             _say_own(source, block, start)
-            own = [str(known_as) for known_as in np.asarray(block.ids).tolist()]
-            if own == ids[start:end]:  # which may be no ids, such as one word in all rows
-                yield replace(block, labels=given.labels[start:end])
-            else:
-                found = [row_of(known_as, start + row) for row, known_as in enumerate(own)]
-                labels = given.labels
-                yield replace(
-                    block, labels=[labels[row] for row in found] if isinstance(labels, list) else labels[found]
-                )
-            start = end
+            ids, labels = np.asarray(block.ids).tolist(), given.labels
+            found = there.of(ids, lambda row: f"{source.name} ({source.place(row)})", start)
+            yield replace(block, labels=[labels[row] for row in found] if isinstance(labels, list) else labels[found])
+            start += len(block.values)
 
     return blocks
 
