@@ -66,6 +66,13 @@ def test_more_labels_than_rows_are_well_where_ids_tell_which(tmp_path):
     assert read(path, beside)[0].known_labels.tolist() == LABELS.tolist()
 
 
+def test_whole_numbers_are_the_same_ids_in_any_spelling(tmp_path):
+    path, beside = tmp_path / "p.csv", tmp_path / "y.csv"
+    pd.DataFrame(PROBS, columns=NAMES, index=pd.Index(np.arange(N) * 1.0, name="id")).to_csv(path)  # 0.0, 1.0 …
+    pd.DataFrame({"id": SHUFFLED, "label": LABELS[SHUFFLED]}).to_csv(beside, index=False)
+    assert read(path, beside)[0].known_labels.tolist() == LABELS.tolist()
+
+
 @pytest.mark.parametrize(
     ("ids", "words"),
     [

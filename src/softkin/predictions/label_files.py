@@ -1,5 +1,6 @@
 """Labels in a file of their own, and how its rows and classes are matched with those of the predictions."""
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -148,7 +149,7 @@ class RowsById:
     """
 
     def __init__(self, ids: Sequence[Any], name: str) -> None:
-        self.ids, self.name = [str(known_as) for known_as in ids], name
+        self.ids, self.name = [_text(known_as) for known_as in ids], name
         self.place = {known_as: row for row, known_as in enumerate(self.ids)}
 
     def of(self, wanted: Sequence[Any], whose: Callable[[int], str], start: int = 0) -> list[int]:
@@ -162,7 +163,7 @@ class RowsById:
         Raises:
             SoftkinError: An id is not there, or stands in several rows.
         """
-        own = [str(known_as) for known_as in wanted]
+        own = [_text(known_as) for known_as in wanted]
         if own == self.ids[start : start + len(own)]:  # which may be no ids, such as one word in all rows
             return list(range(start, start + len(own)))
         if len(self.place) < len(self.ids):
@@ -177,6 +178,11 @@ class RowsById:
                     "one of the files to take its rows in the order of the other's."
                 )
         return [self.place[known_as] for known_as in own]
+
+
+def _text(known_as: Any) -> str:
+    """An id as a text: 7 and 7.0 are the same."""
+    return re.sub(r"(?<=\d)\.0+$", "", str(known_as).strip())
 
 
 def _by_ids(source: PredictionFile, given: LabelFile) -> Callable[[int], Iterator[Block]]:
