@@ -108,9 +108,10 @@ def test_texts_are_told_from_numbers():
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("kind", [calibrators.VectorScaling, calibrators.DirichletCalibration])
-def test_new_scores_are_matched_with_the_fit_by_name(frame, kind):
+@pytest.mark.parametrize("labels", [WORDS, Y])
+def test_new_scores_are_matched_with_the_fit_by_name(frame, kind, labels):
     """Columns in another order are answered in that order, by the parameters of their own classes."""
-    cal = kind().fit(pd.DataFrame(LOGITS, columns=NAMES), WORDS)
+    cal = kind().fit(pd.DataFrame(LOGITS, columns=NAMES), labels)
     expected = cal.predict_proba(LOGITS)
     turned = [NAMES[k] for k in TURNED]
     new = LOGITS[:, TURNED]
@@ -130,14 +131,22 @@ def test_new_scores_are_matched_with_the_fit_by_name(frame, kind):
         cal.predict_proba(frame(dict(zip(["cat", "dog", "eel"], LOGITS.T, strict=True))))
 
 
-def test_a_kin_head_matches_names_too():
-    features = RNG.normal(size=(120, 4))
-    cal = calibrators.KinHead().fit(LOGITS, Y, features=features, class_names=NAMES)
+@pytest.mark.parametrize(("scores", "names"), [(LOGITS, NAMES), (pd.DataFrame(LOGITS, columns=NAMES), None)])
+def test_a_kin_head_matches_names_too(scores, names):
+    features = 0.7 * np.random.default_rng(3).normal(size=(120, 3)) + np.eye(3)[Y]
+    cal = calibrators.KinHead().fit(scores, Y, features=features, class_names=names)
     expected = cal.predict_proba(LOGITS, features=features)
     turned = [NAMES[k] for k in TURNED]
     assert cal.predict_proba(LOGITS[:, TURNED], features=features, class_names=turned) == pytest.approx(
         expected[:, TURNED]
     )
+
+
+def test_the_column_of_one_score_is_no_class():
+    cal = calibrators.PlattScaling().fit(
+        pd.DataFrame({"score": P[:, 1]}), (Y == 1).astype(int), from_probabilities=True
+    )
+    assert cal.class_names_ is None
 
 
 def test_one_score_of_the_other_class_is_refused():
@@ -149,9 +158,10 @@ def test_one_score_of_the_other_class_is_refused():
 
 
 @pytest.mark.parametrize("rule", [decisions.PredictionSets(conditional="class"), decisions.Abstain(error=0.4)])
-def test_a_rule_refuses_columns_in_another_order(rule):
+@pytest.mark.parametrize("labels", [WORDS, Y])
+def test_a_rule_refuses_columns_in_another_order(rule, labels):
     """Its answers name classes by their number, which would be that of the fit or that of the columns."""
-    rule.fit(pd.DataFrame(LOGITS, columns=NAMES), WORDS)
+    rule.fit(pd.DataFrame(LOGITS, columns=NAMES), labels)
     expected = rule.predict(LOGITS)
     assert (rule.predict(LOGITS, class_names=NAMES) == expected).all()
     turned = pd.DataFrame(LOGITS, columns=NAMES)[["owl", "cat", "dog"]]
@@ -268,3 +278,54 @@ def test_pairs_with_a_gap_stay_pairs():
 def test_labels_that_are_all_missing_are_refused():
     with pytest.raises(ValueError, match="120 of 120 rows have no label"):
         metrics.nll(P, np.full(120, np.nan))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_labels_in_columns_follow_the_columns_of_the_scores(frame):
+    """Votes and several labels whose columns come in another order than the scores'."""
+    votes = np.random.default_rng(5).multinomial(4, P)
+    marks = (np.random.default_rng(6).random(P.shape) < P).astype(int)
+    turned = [NAMES[k] for k in TURNED]
+    given = {"from_probabilities": True}
+    for p, y, number in (
+        (P, votes, metrics.nll),
+        (P**0.5, marks, metrics.classwise_ece),
+        (P, votes, lambda p, y: calibrators.VectorScaling().fit(p, y, **given).predict_proba(P[:1], **given)),
+        (P, votes, lambda p, y: predictions.Predictions.from_probabilities(p, y).known_labels),
+        (P, marks, lambda p, y: calibrators.PerLabel().fit(p, y, **given).predict_proba(P[:3], **given)),
+    ):
+        scores = frame(dict(zip(NAMES, p.T, strict=True)))
+        expected = number(scores, y)
+        named = frame(dict(zip(turned, y[:, TURNED].T, strict=True)))
+        np.testing.assert_allclose(number(scores, named), expected)
+        plain = frame(dict(zip("abc", y.T, strict=True)))  # such columns name no class
+        np.testing.assert_allclose(number(scores, plain), expected)
+        with pytest.raises(ValueError, match="in any order, but it lacks 'owl'; it also has 'eel'"):
+            number(scores, frame(dict(zip(["cat", "dog", "eel"], y.T, strict=True))))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_calibrators_of_several_labels_match_names_too(frame):
+    marks = (np.random.default_rng(6).random(P.shape) < P).astype(int)
+    cal = calibrators.PerLabel().fit(frame(dict(zip(NAMES, LOGITS.T, strict=True))), marks)
+    assert cal.label_names_ == NAMES
+    expected, turned = cal.predict_proba(LOGITS), [NAMES[k] for k in TURNED]
+    named = frame(dict(zip(turned, LOGITS[:, TURNED].T, strict=True)))
+    assert cal.predict_proba(named) == pytest.approx(expected[:, TURNED])
+    assert cal.predict_proba(LOGITS[:, TURNED], label_names=turned) == pytest.approx(expected[:, TURNED])
+    with pytest.raises(ValueError, match="it lacks 'owl'; it also has 'eel'"):
+        cal.predict_proba(LOGITS, label_names=["cat", "dog", "eel"])
+
+
+@pytest.mark.parametrize("names", [{1: "dog", 0: "cat", 2: "owl"}, {"owl": 2, "cat": 0, "dog": 1}, tuple(NAMES)])
+@pytest.mark.parametrize("labels", [Y, WORDS])
+def test_names_with_their_numbers_are_in_the_order_of_the_numbers(names, labels):
+    """``id2label`` and ``label2id`` of a configuration."""
+    cal = calibrators.VectorScaling().fit(LOGITS, labels, class_names=names)
+    assert cal.class_names_ == NAMES
+    expected = calibrators.VectorScaling().fit(LOGITS, Y).predict_proba(LOGITS)
+    assert cal.predict_proba(LOGITS) == pytest.approx(expected)
+    assert predictions.Predictions(LOGITS, labels, class_names=names).class_names == NAMES
+    assert decisions.Abstain(error=0.4).fit(LOGITS, labels, class_names=names).class_names_ == NAMES
+    turned = {0: "owl", 1: "cat", 2: "dog"}
+    assert cal.predict_proba(LOGITS[:, TURNED], class_names=turned) == pytest.approx(expected[:, TURNED])

@@ -331,6 +331,53 @@ def with_features(folder, *, classes=("a", "b", "c")):
     return made
 
 
+def test_features_and_training_rows_are_matched_by_ids_and_class_names(capsys, tmp_path):
+    """A head fitted to files in another order is the same head."""
+    made = with_features(tmp_path)
+    generator = np.random.default_rng(1)
+    for part in ("validation", "test"):
+        x, z, y = made[part]
+        ids, order = np.array([f"s{row}" for row in range(len(x))]), generator.permutation(len(x))
+        np.savez(tmp_path / f"{part}-ids.npz", logits=z, labels=y, class_names=["a", "b", "c"], sample_ids=ids)
+        np.savez(tmp_path / f"{part}-shuffled.npz", features=x[order], sample_ids=ids[order])
+    x, _, y = made["train"]
+    turned, names = np.array([2, 0, 1]), np.array(["c", "a", "b"])
+    np.savez(tmp_path / "turned.npz", features=x, labels=np.argsort(turned)[y], class_names=names)
+    for fitted, applied, train, cal in (
+        (("validation.npz", "validation-features.npz"), ("test.npz", "test-features.npz"), "train-features.npz", "one"),
+        (("validation-ids.npz", "validation-shuffled.npz"), ("test-ids.npz", "test-shuffled.npz"), "turned.npz", "two"),
+    ):
+        arguments = ("--method", "kin-head", "--features", tmp_path / fitted[1], "--train", tmp_path / train)
+        assert run(capsys, "fit", tmp_path / fitted[0], *arguments, "--output", tmp_path / cal)[0] == 0
+        arguments = ("--features", tmp_path / applied[1], "--output", tmp_path / f"{cal}.npz")
+        code, _, errors = run(capsys, "apply", tmp_path / cal, tmp_path / applied[0], *arguments)
+        assert code == 0
+    assert f"{tmp_path / 'test-shuffled.npz'}: its rows are matched with those of the predictions by" in errors
+    one, two = (predictions.load(tmp_path / f"{cal}.npz").probabilities for cal in ("one", "two"))
+    np.testing.assert_allclose(two, one)
+    np.savez(tmp_path / "lacking.npz", features=made["test"][0], sample_ids=[f"s{row + 1}" for row in range(300)])
+    for file, option, words in (
+        ("lacking.npz", "--features", "lacking.npz has no row with the id 's0' of the predictions"),
+        ("far.npz", "--train", "far.npz must have the classes of .*, in any order, but it lacks 'c'"),
+    ):
+        np.savez(tmp_path / "far.npz", features=x, labels=y, class_names=["a", "b", "z"])
+        given = {"--features": tmp_path / "validation-shuffled.npz", "--train": tmp_path / "turned.npz"}
+        given[option] = tmp_path / file
+        arguments = [part for pair in given.items() for part in pair]
+        code, _, errors = run(
+            capsys,
+            "fit",
+            tmp_path / "validation-ids.npz",
+            "--method",
+            "kin-head",
+            *arguments,
+            "--output",
+            tmp_path / "x",
+        )
+        assert code != 0
+        assert re.search(words, errors)
+
+
 def test_a_head_is_fitted_and_applied_with_features(capsys, tmp_path):
     made = with_features(tmp_path)
     D = distances.from_order(3)

@@ -4,7 +4,7 @@ Every error is one sentence: the wrong argument, the allowed values, the given v
 """
 
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from numbers import Number
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin._core.assumption import Assumption
-from softkin._core.named_labels import texts_of
+from softkin._core.named_labels import in_order, texts_of
 from softkin._core.names import spelling
 
 Array: TypeAlias = Tensor | NDArray[Any]
@@ -424,28 +424,6 @@ def count(value: int, name: str, *, least: int = 1, most: int | None = None) -> 
     if most is not None and value > most:
         raise ValueError(f"`{name}` must be at most {most:,}, got {value:,}.")
     return int(value)
-
-
-def in_order(names: Any) -> list[Any]:
-    """Names in the order of the labels: of a sequence, or of a mapping from numbers to names or from names to numbers.
-
-    Example:
-        >>> in_order({1: "dog", 0: "cat"}), in_order({"dog": 1, "cat": 0})
-        (['cat', 'dog'], ['cat', 'dog'])
-    """
-    if isinstance(names, Mapping):
-        for pairs in (names.items(), [(number, name) for name, number in names.items()]):
-            by_number = {int(number): name for number, name in pairs if str(number).isdigit()}
-            if len(by_number) == len(names) and sorted(by_number) == list(range(len(names))):
-                return [by_number[k] for k in range(len(names))]
-    if isinstance(names, str):
-        raise TypeError(f"`class_names` must be a list of names, got the single text {names!r}.")
-    if isinstance(names, Mapping | Set):
-        raise TypeError(
-            f"`class_names` must be a list in the order of the labels, or a mapping from 0 … K−1 to names, got a "
-            f"{type(names).__name__}."
-        )
-    return list(names)
 
 
 def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list[str]:

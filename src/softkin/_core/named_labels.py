@@ -1,7 +1,7 @@
 """Labels that are texts, as class numbers: by the names of a data frame's columns, else in alphabetical order."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,28 @@ def names_of(scores: Any, classes: Sequence[str] | None) -> list[str] | None:
     """The columns of a data frame, unless none of them is the name of a class."""
     columns = columns_of(scores)
     return columns if columns is not None and classes is not None and set(columns) & set(classes) else None
+
+
+def in_order(names: Any) -> list[Any]:
+    """Names in the order of the labels: of a sequence, or of a mapping from numbers to names or from names to numbers.
+
+    Example:
+        >>> in_order({1: "dog", 0: "cat"}), in_order({"dog": 1, "cat": 0})
+        (['cat', 'dog'], ['cat', 'dog'])
+    """
+    if isinstance(names, Mapping):
+        for pairs in (names.items(), [(number, name) for name, number in names.items()]):
+            by_number = {int(number): name for number, name in pairs if str(number).isdigit()}
+            if len(by_number) == len(names) and sorted(by_number) == list(range(len(names))):
+                return [by_number[k] for k in range(len(names))]
+    if isinstance(names, str):
+        raise TypeError(f"`class_names` must be a list of names, got the single text {names!r}.")
+    if isinstance(names, Mapping | Set):
+        raise TypeError(
+            f"`class_names` must be a list in the order of the labels, or a mapping from 0 … K−1 to names, got a "
+            f"{type(names).__name__}."
+        )
+    return list(names)
 
 
 def texts_of(labels: Any) -> list[str] | None:
@@ -119,12 +141,15 @@ def _as_integers(labels: Any) -> Any:
 
 
 def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tuple[Any, list[str] | None]:
-    """(labels, class names): texts as class numbers, with the names that number them; other labels and names as given.
+    """(labels, class names): texts as class numbers, with the names that number them; other labels as given.
+
+    The columns of a data frame are the names unless the caller states others, so that scores whose columns come in
+    another order later are never taken for these. Labels with a column for each class come in the order of the scores.
 
     Args:
         labels: (N,) labels of any kind.
         scores: (N, K) scores; the columns of a data frame name the classes.
-        names: The names of the classes in the order of the scores, if the caller states them.
+        names: The names of the classes in the order of the scores, or with their numbers, if the caller states them.
 
     Raises:
         TypeError: Nothing says which text is which class.
@@ -137,10 +162,12 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
     if texts is None and (rows := _missing(labels)):
         raise ValueError(f"{_without_label(rows, len(labels))}; leave rows without a label out.")
     if texts is None:
-        return labels, None if names is None else list(names)
+        columns = columns_of(scores) if names is None else in_order(names)
+        columns = None if names is None and len(columns or ()) == 1 else columns  # one column is a score
+        return _as_classes(labels, columns), columns
     shape = np.shape(scores)
     width = 2 if len(shape) == 1 or shape[1] == 1 else shape[1]
-    known = list(names) if names is not None else columns_of(scores)
+    known = in_order(names) if names is not None else columns_of(scores)
     there = sorted(set(texts))
     if known is not None and not set(there) <= set(known):
         texts, there = _spelled(texts, known)
@@ -161,6 +188,26 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
         )
     place = {name: k for k, name in enumerate(known)}
     return np.array([place[text] for text in texts]), known
+
+
+def _as_classes(labels: Any, classes: Sequence[str] | None) -> Any:
+    """A data frame of labels with its columns in the order of the classes that they name; anything else as it is."""
+    columns = names_of(labels, classes)
+    if columns is None or classes is None or len(columns) == 1 or columns == list(classes):
+        return labels
+    lacking = [name for name in classes if name not in columns]
+    if lacking or len(columns) > len(classes):
+        further = [name for name in columns if name not in classes]
+        raise ValueError(
+            "`labels` must have the columns of the scores, in any order, but "
+            + "; ".join(
+                f"{words} {', '.join(map(repr, found[:5]))}"
+                for words, found in (("it lacks", lacking), ("it also has", further))
+                if found
+            )
+            + "."
+        )
+    return labels[list(classes)]
 
 
 def _spelled(texts: list[str], known: Sequence[str]) -> tuple[list[str], list[str]]:

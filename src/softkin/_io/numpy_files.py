@@ -162,6 +162,33 @@ def read(path: str | Path, what: str, names: tuple[str, ...], fits: Callable[[tu
     return torch.from_numpy(np.array(array))
 
 
+def listed(path: str | Path, what: str, names: tuple[str, ...]) -> list[str] | None:
+    """The ids or class names beside the arrays of an .npz or .safetensors file, as texts; None if it has none.
+
+    Args:
+        path: The file.
+        what: What it should hold, for messages.
+        names: What the list may be called.
+    """
+    path = Path(path)
+    if path.suffix.lower() == ".safetensors":
+        bundle = bundles.Bundle(path, what)
+        found = next((bundle.about[name] for name in names if isinstance(bundle.about.get(name), list)), None)
+        key = next((name for name in names if name in bundle.shapes), None)
+        found = bundle.whole(key).tolist() if found is None and key is not None else found
+    elif path.suffix.lower() == ".npz":
+        with files.open_file(path) as stream:
+            archive = Archive(stream, str(path))
+            key = next((name for name in names if name in archive.keys), None)
+            if key is None:
+                return None
+            is_text = archive.array(key).dtype.kind in "US"
+            found = archive.text(key) if is_text else archive.array(key).all().tolist()
+    else:
+        return None
+    return None if found is None else [str(one) for one in found]
+
+
 def _chosen(
     shapes: dict[str, tuple[int, ...]],
     path: Path,

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from softkin import SoftkinError, __version__
 from softkin._core import checks, notebooks, threads
 from softkin._core.checks import Array
-from softkin._core.named_labels import names_of
+from softkin._core.named_labels import in_order, names_of
 from softkin._core.names import Registry, did_you_mean
 from softkin._io import bundles, files
 
@@ -202,7 +202,8 @@ class Fitted(ABC, Generic[R]):
         """
         self.check_fitted()
         refused = f"`class_names` must be the list that the {self.what} was fitted on, in any order, but"
-        return checks.class_order(class_names, self.class_names_, refused)
+        names = None if class_names is None else in_order(class_names)
+        return checks.class_order(names, self.class_names_, refused)
 
     def order_of(self, scores: Any, class_names: Sequence[str] | None) -> Tensor | None:
         """Like ``aligned``, for scores whose names may be the columns of a data frame."""

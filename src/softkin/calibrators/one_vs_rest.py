@@ -25,6 +25,7 @@ from torch.nn import functional as F
 
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin._core.named_labels import names_of, numbered
 from softkin.calibrators.calibrator import REGISTRY, Calibrator, Ridged
 from softkin.calibrators.fitted import Solution
 from softkin.calibrators.temperature import starting_factor
@@ -622,8 +623,9 @@ class PerLabel:
             labels: (N, L) zeros and ones. Each label must have both.
             from_probabilities: Whether ``logits`` are probabilities.
             sample_weight: (N,) weights of the samples, for calibrators that take weights.
-            label_names: The names of the labels.
+            label_names: The names of the labels; by default the columns of a data frame.
         """
+        labels, label_names = numbered(labels, logits, label_names)
         z, y = checks.as_tensor(logits, "logits"), checks.as_tensor(labels, "labels")
         if z.ndim != 2 or z.shape != y.shape:
             raise ValueError(
@@ -645,18 +647,31 @@ class PerLabel:
         self.label_names_ = names
         return self
 
-    def predict_proba(self, logits: Array, *, from_probabilities: bool = False) -> Any:
-        """Calibrated probabilities (N, L): numpy for numpy, torch for torch."""
+    def predict_proba(
+        self, logits: Array, *, from_probabilities: bool = False, label_names: Sequence[str] | None = None
+    ) -> Any:
+        """Calibrated probabilities (N, L) in the order of the columns given: numpy for numpy, torch for torch.
+
+        Args:
+            logits: (N, L), as for ``fit``.
+            from_probabilities: Whether ``logits`` are probabilities.
+            label_names: The names of the columns, which may be in another order than those of the fit; those of a data
+                frame are known.
+        """
         if not hasattr(self, "calibrators_"):
             raise ValueError("this PerLabel is not fitted yet: call fit(logits, labels) first.")
+        new = names_of(logits, self.label_names_) if label_names is None else label_names
+        refused = "`label_names` must be the list that the calibrators were fitted on, in any order, but"
+        order = checks.class_order(new, self.label_names_, refused)
         z = checks.as_tensor(logits, "logits")
         if z.ndim != 2 or z.shape[1] != len(self.calibrators_):
             raise ValueError(f"`logits` must have shape (N, {len(self.calibrators_)}), got {tuple(z.shape)}.")
-        columns: list[Tensor] = [
-            own.predict_proba(z[:, place].contiguous(), from_probabilities=from_probabilities)
-            for place, own in enumerate(self.calibrators_)
-        ]
-        return checks.like(torch.stack(columns, dim=1).cpu(), logits)
+        places = list(range(z.shape[1])) if order is None else order.tolist()
+        columns: dict[int, Tensor] = {
+            place: own.predict_proba(z[:, place].contiguous(), from_probabilities=from_probabilities)
+            for place, own in zip(places, self.calibrators_, strict=True)
+        }
+        return checks.like(torch.stack([columns[place] for place in sorted(columns)], dim=1).cpu(), logits)
 
     def __repr__(self) -> str:
         return f"PerLabel({self.method!r})"

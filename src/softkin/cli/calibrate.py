@@ -361,17 +361,44 @@ def _head(arguments: argparse.Namespace, held_out: "Predictions") -> "tuple[Cali
         kin = measured.similarity
         if kin is None:
             kin = similarity.from_distances(measured.matrix, asymmetric=measured.asymmetric)
-    beside = {"features": _features(arguments.features)}
+    beside = {"features": _features(arguments.features, held_out)}
     if arguments.train is not None:
         beside["train_features"] = _features(arguments.train)
-        beside["train_labels"] = numpy_files.read(arguments.train, "labels (N,)", ("labels",), lambda s: len(s) == 1)
+        labels = numpy_files.read(arguments.train, "labels (N,)", ("labels",), lambda s: len(s) == 1)
+        beside["train_labels"] = _of_classes(labels, arguments.train, held_out)
     return calibrators.KinHead(kin), beside
 
 
-def _features(path: Path) -> "Tensor":
-    from softkin._io import numpy_files
+def _features(path: Path, rows: "Predictions | None" = None) -> "Tensor":
+    """The features in a file, in the order of the rows of predictions where both have ids."""
+    from softkin._io import numpy_files, roles
+    from softkin.predictions import label_files
 
-    return numpy_files.read(path, "features (N, d)", ("features",), lambda shape: len(shape) >= 2)
+    features = numpy_files.read(path, "features (N, d)", ("features",), lambda shape: len(shape) >= 2)
+    ids = numpy_files.listed(path, "features (N, d)", roles.NAMES["id"])
+    if rows is None or rows.sample_ids is None or ids is None or len(ids) != len(features):
+        return features
+    wanted = rows.sample_ids if isinstance(rows.sample_ids, list) else rows.sample_ids.tolist()
+    found = label_files.RowsById(ids, str(path)).of(wanted, lambda row: "the predictions")
+    if found != list(range(len(features))):
+        warnings.warn(f"{path}: its rows are matched with those of the predictions by ids.", Assumption, stacklevel=2)
+    return features[found]
+
+
+def _of_classes(labels: "Tensor", path: Path, held_out: "Predictions") -> "Tensor":
+    """Labels of training rows as numbers of the classes of the held-out rows, where both files have class names."""
+    from softkin._core import checks
+    from softkin._io import numpy_files, roles
+
+    names = numpy_files.listed(path, "labels (N,)", roles.CLASS_NAMES)
+    refused = f"{path} must have the classes of the held-out rows, in any order, but"
+    order = checks.class_order(names, held_out.class_names, refused)
+    if order is None:
+        return labels
+    said = f"{path} has its classes in another order than the held-out rows; they are matched by name."
+    warnings.warn(said, Assumption, stacklevel=2)
+    known = checks.class_labels(labels, num_samples=len(labels), num_classes=len(order))
+    return order.argsort()[known]
 
 
 def _recognisable(raw: "Predictions", arguments: argparse.Namespace) -> "Predictions":
@@ -407,7 +434,7 @@ def _apply(arguments: argparse.Namespace) -> None:
         takes = "needs --features, those of the same rows" if calibrator.takes_features else "takes no --features"
         raise ValueError(f"{arguments.folder} holds the calibrator {calibrator.in_words()}, which {takes}.")
     if calibrator.takes_features:
-        raw = replace(raw, features=_features(arguments.features))
+        raw = replace(raw, features=_features(arguments.features, raw))
     _warn_of_a_second(raw)
     n = len(raw)
     after = raw.calibrated(calibrator)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.named_labels import in_order
 from softkin.distances.tree_files import Edges, open_tree
 from softkin.distances.trees import LISTED, Hierarchy
 
@@ -70,7 +71,7 @@ def rows(
 ) -> Callable[[Tensor], Tensor]:
     """``from_taxonomy`` as a function from class numbers (r,) to distances (r, K) for ``similarity.from_blocks``."""
     checks.option(measure, "measure", MEASURES)
-    hierarchy, nodes = open_tree(edges, _aliased(checks.in_order(class_names), aliases))
+    hierarchy, nodes = open_tree(edges, _aliased(in_order(class_names), aliases))
     lines = _Lines(hierarchy, hierarchy.places(nodes))
     line = {"lca": lines.lca, "path": lines.path, "wu-palmer": lines.wu_palmer}[measure]
     return lambda own: torch.from_numpy(np.stack([line(k) for k in own.tolist()]))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin._core import checks
+from softkin._core.named_labels import in_order
 from softkin._core.names import DIGITS, near
 from softkin.word_vectors import SHIPPED, WordVectors, opened, unit_length
 
@@ -265,7 +266,7 @@ def uses_broader(
 
 def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
     """Each class's names, at least one; the first names must be distinct unless classes have further names."""
-    class_names = checks.in_order(class_names)
+    class_names = in_order(class_names)
     synonyms: list[list[str]] = []
     for place, entry in enumerate(class_names):
         if isinstance(entry, str):

@@ -11,6 +11,7 @@ from softkin import similarity as similarities
 from softkin import smoothing
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin._core.named_labels import in_order
 from softkin.losses import soft_labels
 from softkin.losses.learned import PRIOR_ROWS, LearnedSimilarityLoss
 from softkin.losses.soft_labels import Alpha, AutoAlpha, SoftLabelCrossEntropy
@@ -126,7 +127,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         from softkin.distances import name_doubts, tree_files  # here, as a loss from a matrix needs no distances
         from softkin.distances.words import partly_known
 
-        listed = [str(name) if isinstance(name, int) else name for name in checks.in_order(class_names)]
+        listed = [str(name) if isinstance(name, int) else name for name in in_order(class_names)]
         listed = tree_files.in_words(listed)
         free = prefer == "words" and not strict and top_m is None and outputs is None
         partly = partly_known(listed, vectors, aliases=aliases, even_few=True) if free else None

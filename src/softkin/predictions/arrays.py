@@ -175,14 +175,16 @@ def whole_array(file: IO[bytes], name: str) -> NDArray[Any]:
         return ArrayStream(file, size_of(file), name).all()
 
 
-def array_in(file: IO[bytes], name: str) -> NDArray[Any]:
-    """The array of labels of an .npz file."""
+def labels_in(file: IO[bytes], name: str) -> tuple[NDArray[Any], list[str] | None, list[Any] | None]:
+    """(labels, class names, ids) of an .npz file; the last two only if it holds them."""
     with file:
         archive = Archive(file, name)
         key = roles.find(archive.keys, "label") or roles.find(archive.keys, "votes")
         if key is None:
             raise SoftkinError(f"{name} must hold `labels`, it holds {', '.join(archive.keys) or 'nothing'}.")
-        return archive.array(key).all()
+        textual = [other for other in archive.keys if archive.array(other).dtype.kind in "US"]
+        names, ids = _class_names(archive, textual).get("class_names"), roles.find(archive.keys, "id")
+        return archive.array(key).all(), names, None if ids is None else archive.array(ids).all().tolist()
 
 
 def _on_disk(file: IO[bytes]) -> Any:

@@ -17,7 +17,7 @@ from torch import Tensor
 from softkin import SoftkinError
 from softkin._core import checks, notebooks
 from softkin._core.checks import Array
-from softkin._core.named_labels import columns_of, numbered
+from softkin._core.named_labels import numbered
 from softkin._io import bundles, escape, files, roles
 from softkin.metrics.scopes import Claims
 
@@ -88,7 +88,7 @@ class Predictions:
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.to(torch.float32)
         ids = self.sample_ids
-        names = self.class_names if self.class_names is not None else named or columns_of(self.logits)
+        names = self.class_names if self.class_names is not None else named
         labels = None if labels is None else checks.as_tensor(labels, "labels")
         if labels is not None and labels.ndim == 2 and labels.shape[1] != 1:
             shares = _shares(labels, logits.shape)
@@ -134,7 +134,7 @@ class Predictions:
     def from_probabilities(cls, probabilities: Array, labels: Array | None = None, **about: Any) -> Self:
         """Predictions from (N, K) probabilities; ``about`` holds the other fields of the class."""
         labels, named = numbered(labels, probabilities, about.get("class_names"))
-        about = {"class_names": named or columns_of(probabilities)} | about
+        about = {"class_names": named} | about
         checked = checks.probabilities(probabilities).cpu()
         logits = checked.to(torch.float64).clamp_min(TINY).log()
         return cls(

@@ -38,7 +38,8 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "`--class-columns A,B`, `--ignore-columns A,B`"),
     ("the labels are in another file", "beside `logits.npy` or `.pt`, `labels.npy`, `y_true.npy` and the like are "
      "found",
-     "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line"),
+     "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line; rows are matched by ids, classes "
+     "by names, if both files have them"),
     ("labels from 1 to K, as `2.0`, as a column (N, 1), or in another spelling (`CAT `)", "understood", ""),
     ("rows without a label (empty, NaN, a word for nothing, −100; −1 unless that may be a class), or without any score",
      "left out; `apply` keeps them; refused if they are more than half", ""),

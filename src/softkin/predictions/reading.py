@@ -5,7 +5,6 @@ does not state is inferred where it is obvious (``inference``).
 """
 
 import re
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from softkin._io import files, roles
 from softkin._io import tables as table_files
 from softkin._io.arrow import table_of
 from softkin._io.roles import ScoreKind
-from softkin.predictions import arrays, formats, inference, score_tables, torch_files, two_classes, unlabelled
+from softkin.predictions import arrays, formats, inference, label_files, score_tables, two_classes, unlabelled
 from softkin.predictions.blocks import Block, PredictionFile
 from softkin.predictions.container import Predictions
 from softkin.predictions.request import Reading
@@ -76,7 +75,7 @@ def open_as(path: str | Path, reading: Reading) -> PredictionFile:
                 opened = score_tables.from_table(table_files.opened_as(form, file, name), reading)
         if labels is None and form in ("npy", "pt") and opened.is_alone:
             labels = arrays.partner(Path(path))
-        opened = _completed(opened, reading, None if labels is None else label_array(labels))
+        opened = _completed(opened, reading, None if labels is None else label_files.read(labels))
     except BaseException:
         file.close()
         raise
@@ -84,11 +83,11 @@ def open_as(path: str | Path, reading: Reading) -> PredictionFile:
     return opened
 
 
-def _completed(opened: PredictionFile, reading: Reading, labels: Any) -> PredictionFile:
+def _completed(opened: PredictionFile, reading: Reading, labels: label_files.LabelFile | None) -> PredictionFile:
     """The file with what its numbers and the caller's options say: kind, names, two classes, labels from elsewhere."""
     opened = replace(opened, renormalise=reading.renormalise)
     if labels is not None:
-        opened = _with_labels(opened, labels)
+        opened = label_files.beside(opened, labels)
     opened = unlabelled.of_labelled(opened, keep=reading.keep_unlabelled)
     return _of_classes(_of_known_kind(opened), reading)
 
@@ -116,7 +115,7 @@ def from_dataframe(frame: Any, labels: Any = None, **options: Any) -> Prediction
     reading = Reading(**options)
     opened = score_tables.from_table(table_of(frame), reading)
     given = labels.to_pylist() if hasattr(labels, "to_pylist") else labels  # of pyarrow, whose cells are its own
-    opened = _completed(opened, reading, None if given is None else list(given))
+    opened = _completed(opened, reading, None if given is None else label_files.LabelFile("`labels`", list(given)))
     inference.say(opened.assumed)
     return replace(opened.read(progress=False), name=None)
 
@@ -212,73 +211,6 @@ def _named(source: PredictionFile, names: list[str]) -> PredictionFile:
             yield replace(block, values=block.values[:, order])
 
     return replace(source, class_names=names, columns_named=False, blocks_of=blocks)
-
-
-# Labels from elsewhere
-
-
-def label_array(path: str | Path) -> Any:
-    """The labels alone, from an .npy file, a text file with one label per line, or a table or .npz with ``labels``."""
-    path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix == ".npy":
-        labels = arrays.whole_array(files.open_file(path), str(path))
-    elif suffix in formats.FORMATS["pt"].suffixes:
-        labels = torch_files.labels_in(path)
-    elif suffix == ".npz":
-        labels = arrays.array_in(files.open_file(path), str(path))
-    elif suffix == ".txt":
-        return [line.strip() for line in table_files.read_text(path, "labels").rstrip().splitlines()]  # may be empty
-    else:
-        return _label_cells(path)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim not in (1, 2):
-        raise SoftkinError(
-            f"{path} must hold labels of shape (N,), one for each row, or votes of shape (N, K), got {labels.shape}."
-        )
-    return labels
-
-
-def _label_cells(path: Path) -> list[Any]:
-    """The labels in a table: its column of labels, or its only column."""
-    if table_files.form_of(path) is None:
-        forms = ", ".join(table_files.FORMATS)
-        raise SoftkinError(f"{path} must hold labels as .npy, .npz, {forms} or as .txt with one per line.")
-    table = table_files.open_table(path, what="labels")
-    rest = [column for column in table.columns if roles.role_of(column) not in ("id", "index")] or list(table.columns)
-    column = roles.find(table.columns, "label") or (rest[0] if len(rest) == 1 else None)
-    if column is None:
-        raise SoftkinError(
-            f"{path} must have a column of labels, called {roles.listed('label')}; "
-            f"it has {inference.shown(list(table.columns), 10)}."
-        )
-    cells = [cell for (cell,) in table.cells(column)]
-    return [cell[0] if isinstance(cell, list) and len(cell) == 1 else cell for cell in cells]  # an array without names
-
-
-def _with_labels(source: PredictionFile, labels: Any) -> PredictionFile:
-    """The file with labels from another source."""
-    there = [label for label in labels if label != ""] if isinstance(labels, list) else labels
-    if len(there) < len(labels) and len(there) == sum(len(block.values) for block in source.blocks_of(FIRST)):
-        labels = there  # lines between the labels
-    if source.num_rows is not None and source.num_rows != len(labels):
-        raise SoftkinError(
-            f"{source.name} has {source.num_rows:,} rows, and there are {len(labels):,} labels for them."
-        )
-
-    def blocks(rows: int) -> Iterator[Block]:
-        start = 0
-        for block in source.blocks_of(rows):
-            end = start + len(block.values)
-            if start == 0 and block.labels is not None:
-                warnings.warn(f"{source.name} holds labels of its own; the given ones are taken instead.", stacklevel=2)
-            yield replace(block, labels=labels[start:end])
-            start = end
-        if start != len(labels):
-            raise SoftkinError(f"{source.name} has {start:,} rows, and there are {len(labels):,} labels for them.")
-
-    return replace(source, blocks_of=blocks)
 
 
 def from_trainer(output: Any, *, kind: ScoreKind, class_names: Sequence[str] | None = None) -> Predictions:

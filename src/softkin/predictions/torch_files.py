@@ -38,16 +38,19 @@ def open_pt(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     return arrays.predictions_in(_arrays(tensors, name, about), reading)
 
 
-def labels_in(path: Path) -> Any:
-    """The labels alone: a tensor, or the one that is called so."""
+def labels_in(path: Path) -> tuple[Any, list[str] | None, list[Any] | None]:
+    """(labels, class names, ids): the tensor, or the one that is called so, and what stands beside it."""
     with files.open_file(path) as file, files.reading(path, "pt"):
         content = _content(file, str(path))
     if isinstance(content, Tensor):
-        return content.numpy()
+        return content.numpy(), None, None
     key = roles.find(content, "label")
     if key is None or not isinstance(content[key], Tensor):
         raise SoftkinError(f"{path} must hold `labels`, it holds {', '.join(map(str, content)) or 'nothing'}.")
-    return content[key].numpy()
+    names = next((content[name] for name in roles.CLASS_NAMES if isinstance(content.get(name), list)), None)
+    ids = content.get(roles.find(content, "id") or "")
+    ids = ids.tolist() if isinstance(ids, Tensor) else ids
+    return content[key].numpy(), names, ids if isinstance(ids, list) else None
 
 
 def _content(file: IO[bytes], name: str) -> Tensor | dict[str, Any]:

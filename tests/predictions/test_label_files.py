@@ -1,0 +1,118 @@
+"""Labels in a file of their own: rows are matched by their ids, classes by their names."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from softkin import SoftkinError
+from softkin.predictions import reading
+
+RNG = np.random.default_rng(0)
+K, N = 4, 60
+NAMES = ["ant", "bee", "cat", "dog"]
+IDS = [f"s{row}" for row in range(N)]
+PROBS = RNG.dirichlet(np.full(K, 0.5), N)
+LABELS = np.array([RNG.choice(K, p=row) for row in PROBS])
+VOTES = np.array([RNG.multinomial(5, row) for row in PROBS])
+TURNED = [2, 0, 3, 1]
+BACK = np.argsort(TURNED)
+SHUFFLED = RNG.permutation(N)
+
+
+def predictions(folder, suffix, *, ids=True):
+    """A file of predictions without labels."""
+    path = folder / f"p{suffix}"
+    if suffix == ".npz":
+        np.savez(path, probs=PROBS, class_names=NAMES, **({"sample_ids": IDS} if ids else {}))
+    else:
+        frame = pd.DataFrame(PROBS, columns=NAMES)
+        if ids:
+            frame.insert(0, "id", IDS)
+        frame.to_csv(path, index=False)
+    return path
+
+
+def read(path, labels):
+    """The predictions with these labels, and what was said about the files."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        return reading.read(path, labels=labels), " ".join(str(one.message) for one in said)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+@pytest.mark.parametrize("form", [".npz", ".csv", ".pt"])
+def test_rows_are_matched_by_their_ids(tmp_path, suffix, form):
+    path, beside = predictions(tmp_path, suffix), tmp_path / f"y{form}"
+    ids = [IDS[row] for row in SHUFFLED]
+    if form == ".npz":
+        np.savez(beside, labels=LABELS[SHUFFLED], sample_ids=ids)
+    elif form == ".pt":
+        torch.save({"labels": torch.tensor(LABELS[SHUFFLED]), "sample_ids": ids}, beside)
+    else:
+        pd.DataFrame({"id": ids, "label": [NAMES[k] for k in LABELS[SHUFFLED]]}).to_csv(beside, index=False)
+    found, said = read(path, beside)
+    assert found.known_labels.tolist() == LABELS.tolist()
+    assert f"{beside}: its rows are matched with those of {path} by their ids." in said
+
+
+def test_more_labels_than_rows_are_well_where_ids_tell_which(tmp_path):
+    path, beside = predictions(tmp_path, ".csv"), tmp_path / "y.csv"
+    labels = [NAMES[k] for k in LABELS[::-1]]
+    pd.DataFrame({"id": ["other", *IDS[::-1]], "label": ["ant", *labels]}).to_csv(beside, index=False)
+    assert read(path, beside)[0].known_labels.tolist() == LABELS.tolist()
+
+
+def test_whole_numbers_are_the_same_ids_in_any_spelling(tmp_path):
+    path, beside = tmp_path / "p.csv", tmp_path / "y.csv"
+    pd.DataFrame(PROBS, columns=NAMES, index=pd.Index(np.arange(N) * 1.0, name="id")).to_csv(path)  # 0.0, 1.0 …
+    pd.DataFrame({"id": SHUFFLED, "label": LABELS[SHUFFLED]}).to_csv(beside, index=False)
+    assert read(path, beside)[0].known_labels.tolist() == LABELS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        (IDS[:-1] + ["s99"], r"y.csv has no row with the id 's59' of .*p.csv .line 61"),
+        (IDS[:1] + IDS[:-1], "y.csv must have each id once, but 's0' stands in 2 rows"),
+    ],
+)
+def test_ids_that_do_not_tell_are_refused(tmp_path, ids, words):
+    path, beside = predictions(tmp_path, ".csv"), tmp_path / "y.csv"
+    pd.DataFrame({"id": ids, "label": LABELS}).to_csv(beside, index=False)
+    with pytest.raises(SoftkinError, match=words):
+        read(path, beside)
+
+
+def test_without_ids_in_both_files_rows_keep_their_places(tmp_path):
+    path, beside = predictions(tmp_path, ".csv", ids=False), tmp_path / "y.csv"
+    pd.DataFrame({"id": IDS, "label": LABELS}).to_csv(beside, index=False)
+    found, said = read(path, beside)
+    assert found.known_labels.tolist() == LABELS.tolist()
+    assert "by their ids" not in said
+    both, twice = predictions(tmp_path, ".npz"), tmp_path / "twice.csv"
+    np.savez(both, probs=PROBS, class_names=NAMES, sample_ids=["same"] * N)
+    pd.DataFrame({"id": ["same"] * N, "label": LABELS}).to_csv(twice, index=False)  # of the same places
+    assert read(both, twice)[0].known_labels.tolist() == LABELS.tolist()
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+def test_classes_are_matched_by_their_names(tmp_path, suffix):
+    path, turned = predictions(tmp_path, suffix), [NAMES[k] for k in TURNED]
+    np.savez(tmp_path / "y.npz", labels=BACK[LABELS], class_names=turned)
+    np.savez(tmp_path / "v.npz", votes=VOTES[:, TURNED], class_names=turned)
+    torch.save({"labels": torch.tensor(BACK[LABELS]), "class_names": turned}, tmp_path / "y.pt")
+    for name in ("y.npz", "y.pt"):
+        found, said = read(path, tmp_path / name)
+        assert found.known_labels.tolist() == LABELS.tolist()
+        assert re.search(rf"{name} has the classes of .* in another order; they are matched by name", said)
+    np.testing.assert_allclose(read(path, tmp_path / "v.npz")[0].votes, VOTES / 5)
+    np.savez(tmp_path / "other.npz", labels=LABELS, class_names=["ant", "bee", "cat", "eel"])
+    with pytest.raises(SoftkinError, match="other.npz must have the classes of .*, in any order, but it lacks 'dog'"):
+        read(path, tmp_path / "other.npz")
+    np.savez(tmp_path / "far.npz", labels=LABELS + 1, class_names=turned)
+    with pytest.raises(SoftkinError, match="far.npz: labels must be from 0 to 3, the places of its class names, got 4"):
+        read(path, tmp_path / "far.npz")
