@@ -58,18 +58,24 @@ def test_a_neighbour_that_another_source_confirms_is_no_surprise():
     for vectors, surprising, confirmed in (("glove", "fox", "crab"), ("minilm", "tank", "lobster")):
         s = similarity.from_distances(distances.from_words(names, vectors=vectors), 2.0)
         others = inspection.other_sources(names, vectors=vectors)
-        alone, beside = (
-            {
-                names[oddity.k]
-                for oddity in inspection.inspect(s, names, others=sources).oddities
-                if oddity.kind == "dominated"
-            }
-            for sources in (None, others)
-        )
-        assert {surprising, confirmed} <= alone
+        dominated = {names[k] for k in (s.max(dim=1).values > 0.5).nonzero()[:, 0].tolist()}
+        odd = inspection.inspect(s, names, others=others).oddities
+        beside = {names[oddity.k] for oddity in odd if oddity.kind == "dominated"}
+        assert {surprising, confirmed} <= dominated
         assert surprising in beside
         assert confirmed not in beside
-        assert len(beside) < len(alone) / 2
+        assert len(beside) < len(dominated) / 2
+
+
+def test_without_another_source_only_few_dominated_rows_stand_out():
+    def row_of(k, share):
+        row = torch.full((8,), (1 - share) / 6, dtype=torch.float64)
+        row[k], row[(k + 1) % 8] = 0, share
+        return row
+
+    for count, found in ((2, [0, 1]), (3, [])):
+        S = torch.stack([row_of(k, 0.8 if k < count else 0.2) for k in range(8)])
+        assert [oddity.k for oddity in inspection.inspect(S, NAMES).oddities] == found
 
 
 def test_rows_that_look_wrong():

@@ -23,6 +23,7 @@ from softkin.distances import name_doubts
 DOMINATES = 0.5  # share of α on one class above which it dominates
 ALONE = 0.1  # fraction of the even share: a class that gets less from the others is unlike all of them
 DISAGREES = 0.35  # share of the other classes that another source ranks nearer than a row's three nearest
+RARE = 0.25  # share of rows: if one class dominates in more, that is how sharp β is, and no row stands out
 NEAREST = 3  # classes of a row that are compared with other sources
 MANY_MEANINGS = 5  # kinds of things: a name of so many may be meant otherwise, though its neighbours are of one
 KINDS = ("disagreement", "dominated", "alone")
@@ -128,7 +129,8 @@ def inspect(
     The kinds of suspicious rows are
 
     - "dominated": one class takes more than half of α, and no other source has it among the five
-      nearest (among the nearest quarter of fewer than 21 classes),
+      nearest (among the nearest quarter of fewer than 21 classes); without another source only if at most a quarter
+      of the rows are like that,
     - "alone": all other classes together give this class less than a tenth of an even share, so it is unlike them all,
     - "disagreement": the three nearest classes are far in every other source, as for a name with several meanings.
 
@@ -172,7 +174,8 @@ def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array], kinds: S
     apart = {name: checks.square(d, f"others[{name!r}]").fill_diagonal_(float("inf")) for name, d in others.items()}
     agreed = name_doubts.near_count(k)  # so many nearest classes of another source are no surprise
     most, nearest = s.max(dim=1)
-    for row in (most > DOMINATES).nonzero()[:, 0].tolist():
+    dominated = (most > DOMINATES).nonzero()[:, 0].tolist()
+    for row in dominated if apart or len(dominated) <= RARE * k else []:
         neighbour = int(nearest[row])
         if alike(row, neighbour) or any(int((d[row] < d[row, neighbour]).sum()) < agreed for d in apart.values()):
             continue
