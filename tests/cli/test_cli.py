@@ -395,6 +395,17 @@ def test_an_interrupt_that_a_library_swallows_is_still_an_interrupt():
     assert (done.returncode, done.stderr) == (130, "softkin status: interrupted\n")
 
 
+@pytest.mark.parametrize("words", [[], ["evaluate"], ["calibrate", "fit"]])
+def test_help_is_a_word_too(capsys, words):
+    printed = []
+    for typed in (["help", *words], [*words, "--help"]):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(typed)
+        assert stop.value.code == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+
+
 def test_softkin_alone_prints_help_with_the_commands_in_groups(capsys):
     code, output, _ = run(capsys)
     assert code == 0

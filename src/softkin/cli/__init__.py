@@ -95,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _interrupts() as interrupts:
             top = parser()
-            arguments = top.parse_args(argv)
+            typed = list(sys.argv[1:] if argv is None else argv)
+            arguments = top.parse_args([*typed[1:], "--help"] if typed[:1] == ["help"] else typed)
             if arguments.command is None:
                 top.print_help()
                 return 0
