@@ -1,6 +1,6 @@
 """Predictions in tables: a column of lists, one column per class, or the single score of a binary model."""
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from torch import Tensor
@@ -82,10 +82,12 @@ def _around_names(table: Table, reading: Reading) -> PredictionFile | None:
     for text in columns if len(numbers) <= MANY else ():
         if table.columns[text] != "text" or has_role(text, "id", "text", "time", "part"):
             continue
-        forms = {str(cell).strip().casefold() for cell in table.head([text])[text] if cell is not None}
+        cells = [str(cell).strip() for cell in table.head([text])[text] if cell is not None]
+        words = {cell.casefold(): cell for cell in cells}
+        forms = set(words)
         if len(forms) < 2 or {spelling(form) for form in forms} & usual:
             continue
-        if called := _with_affix(numbers, forms):
+        if called := _with_affix(numbers, forms) or _in_longer(table, numbers, words):
             found[text] = called
     groups = {tuple(called) for called in found.values()}
     if len(groups) != 1:
@@ -122,6 +124,22 @@ def _with_affix(columns: Sequence[str], forms: Set[str]) -> dict[str, str]:
         names = {other: other[len(before) : len(other) - len(after)].strip() for other in own}
         if forms <= {name.casefold() for name in names.values()} and len(names) <= 2 * len(forms) + 1:
             return names
+    return {}
+
+
+def _in_longer(table: Table, columns: Sequence[str], words: Mapping[str, str]) -> dict[str, str]:
+    """The columns whose names stand in the labels between the same letters: ``setosa`` in "Iris-setosa"."""
+    longest = max(words, key=len)
+    for column in columns:
+        before, name, after = longest.rpartition(column.casefold())
+        is_word = any(letter.isalpha() for letter in before + after)  # quotes and brackets are none
+        if not name or not is_word or before[-1:].isalnum() or after[:1].isalnum():
+            continue
+        called = {other: f"{before}{other.casefold()}{after}" for other in columns}
+        own = [other for other in columns if called[other] in words]
+        if len(own) == len(words):
+            whole = len(own) < len(columns) and sums_to_whole(matrix(table.head(columns), columns))
+            return {other: words.get(called[other], called[other]) for other in (columns if whole else own)}
     return {}
 
 
