@@ -3,6 +3,7 @@
 import gzip
 import io
 import sys
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -79,18 +80,20 @@ def test_ages_are_no_classes(tmp_path, labels):
     truth = names_of() if labels == "names" else LABELS
     ids = [1000 + k for k in range(60)]
     path = written(tmp_path / "a.csv", header, [ids, AGES, *columns(P, 2), truth])
-    said = ["4 columns are read as classes, billing, delivery, other …; left out: customer_id, age", "are read as probabilities, since rows sum to 1", "rows that were rounded"]  # fmt: skip
+    taken = "`customer_id` is taken for the ids of the rows"
+    said = [taken, "4 columns are read as classes, billing, delivery, other …; left out: age", "are read as probabilities, since rows sum to 1", "rows that were rounded"]  # fmt: skip
     read = loaded(path, said)
     assert read.class_names == NAMES
     assert read.known_labels.tolist() == LABELS
     assert torch.allclose(read.probabilities, P, atol=0.02)
     by_name = [{"ignore_columns": ["age", "customer_id"]}, {"class_columns": NAMES}]
     for options in (*by_name, {"ignore_columns": "age, customer_id"}, {"class_columns": ",".join(NAMES)}):
-        assert torch.equal(loaded(path, said[1:], **options).probabilities, read.probabilities)
+        own = said[2:] if "ignore_columns" in options else [taken, *said[2:]]
+        assert torch.equal(loaded(path, own, **options).probabilities, read.probabilities)
     # Also if somebody follows an advice that was meant for other files.
-    assert loaded(path, said[:2], renormalise=True).class_names == NAMES
+    assert loaded(path, said[:3], renormalise=True).class_names == NAMES
     path = written(tmp_path / "b.csv", header, [ids, AGES, *columns(Z), truth])
-    said = ["left out: customer_id, age", "are read as logits, since some are negative"]
+    said = [taken, "left out: age", "are read as logits, since some are negative"]
     assert torch.equal(loaded(path, said).logits, Z)
     if labels == "names":
         return
@@ -100,7 +103,7 @@ def test_ages_are_no_classes(tmp_path, labels):
         predictions.load(lacking)
     with pytest.raises(SoftkinError, match=r"has no `aje` \(--ignore-columns\); .* did you mean 'age'"):
         predictions.load(path, ignore_columns=["aje"])
-    read = loaded(path, ["left out: customer_id", "logits"], ignore_columns=["age"])
+    read = loaded(path, [taken, "logits"], ignore_columns=["age"])
     assert torch.equal(read.logits, Z)
 
 
@@ -306,3 +309,36 @@ def test_the_command_says_each_assumption_in_one_line(tmp_path, capsys):
     code, _, said = run(capsys, "evaluate", y, "--json", "--resamples", 100)
     assert code == 0, said
     assert "`y_prob` is read as the score of class 1" in said
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_ids_of_something_are_ids_only_where_they_tell_all_rows_apart(tmp_path):
+    names, n = ["cat", "dog", "owl"], 300
+
+    def table(ids, head="customer_id"):
+        rows = [f"{known_as},{'0.7,0.2,0.1' if j % 3 else '0.1,0.2,0.7'},{names[j % 3]}" for j, known_as in ids]
+        return "\n".join([f"{head},cat,dog,owl,label", *rows])
+
+    apart = [(j, 7 * j) for j in range(n)]
+    cases = {
+        "a": (apart, "customer_id"), "b": ([(j, f"x{j}") for j in range(n)], "orderId"),
+        "again": ([*apart[:-1], (n - 1, 0)], "customer_id"), "empty": ([*apart[:-1], (n - 1, "")], "customer_id"),
+        "labels": (apart, "intent_id"),
+    }  # fmt: skip
+    found = {}
+    for name, case in cases.items():
+        (tmp_path / f"{name}.csv").write_text(table(*case))
+        found[name] = predictions.load(tmp_path / f"{name}.csv").sample_ids
+    assert [int(known_as) for known_as in found["a"]] == [7 * j for j in range(n)]
+    assert found["b"] == [f"x{j}" for j in range(n)]
+    assert found["again"] is found["empty"] is found["labels"] is None
+    assert predictions.load(tmp_path / "a.csv", ignore_columns=["customer_id"]).sample_ids is None
+    (tmp_path / "set").mkdir()
+    for name in ("a", "again"):
+        (tmp_path / "set" / f"{name}.csv").write_text(table(*cases[name]))
+    several = predictions.load(tmp_path / "set")
+    assert (len(several), several.sample_ids) == (2 * n, None)
+    (tmp_path / "labels.csv").write_text("\n".join(["id,label", *(f"{j},{names[j % 3]}" for j in range(n))]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the file has labels too
+        assert len(predictions.load(tmp_path / "a.csv", labels=tmp_path / "labels.csv")) == n  # of other ids: by place

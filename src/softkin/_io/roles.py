@@ -159,10 +159,29 @@ def chosen(columns: Sequence[str], role: Role, stated: str | None, option: str, 
 
 
 def role_of(column: str) -> Role | None:
-    """The role that a column's name says; anything that ends in "_id" is an id."""
+    """The role that a column's name says; anything that ends in "_id" or "Id" is an id."""
     name = plain(column)
     known: Role | None = next((role for role in get_args(Role) if name in NAMES[role]), None)
-    return "id" if known is None and name.endswith("_id") else known
+    return "id" if known is None and identified_by(column) else known
+
+
+def may_be_ids(column: str) -> bool:
+    """Whether a column is called the ids of something, but not of labels or answers.
+
+    Example:
+        >>> may_be_ids("customer_id"), may_be_ids("orderId"), may_be_ids("Loan ID"), may_be_ids("paid")
+        (True, True, True, False)
+        >>> may_be_ids("intent_id"), may_be_ids("true_id"), may_be_ids("class_id")
+        (False, False, False)
+    """
+    of_classes = leaning(column) is not None or role_of(identified_by(column)) in ("label", "prediction", "superclass")
+    return role_of(column) == "id" and not of_classes
+
+
+def identified_by(column: str) -> str:
+    """What a column is called the ids of: "customer" of "customer_id"; nothing if it is not called so."""
+    name = plain(re.sub(r"(?<=[a-z0-9])I[dD]$", "_id", column.strip()))
+    return name.removesuffix("_id") if name.endswith("_id") else ""
 
 
 def leaning(column: str) -> Literal["label", "prediction"] | None:

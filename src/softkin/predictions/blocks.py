@@ -305,7 +305,7 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
     values = torch.cat([block.values for block in blocks])
     labels = None if blocks[0].labels is None else torch.cat([block.labels for block in blocks])
     ids: Any = None
-    if blocks[0].ids is not None:
+    if all(block.ids is not None for block in blocks):
         with files.reading(source.name, "predictions", hint="ids must be texts or whole numbers"):
             ids = [known_as for block in blocks for known_as in np.asarray(block.ids).tolist()]
     rows = None if any(block.rows is None for block in blocks) else np.concatenate([block.rows for block in blocks])

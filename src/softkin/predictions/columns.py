@@ -12,9 +12,10 @@ from softkin._core import checks
 from softkin._core.names import spelling
 from softkin._io import roles
 from softkin._io.roles import Role, ScoreKind
-from softkin._io.tables import Table
+from softkin._io.tables import BLOCK, Table
 from softkin.predictions.blocks import Beside
 from softkin.predictions.inference import shown
+from softkin.predictions.request import Reading
 from softkin.predictions.two_classes import plain
 
 NO_CLASSES: tuple[Role, ...] = (
@@ -60,6 +61,30 @@ def column_in_role(table: Table, columns: Sequence[str], role: Role) -> str | No
             return column
         left.remove(column)
     return None
+
+
+def ids_in(table: Table, columns: Sequence[str], reading: Reading) -> tuple[str | None, list[str]]:
+    """The column of ids, and a sentence if its name says only what it identifies: each of its rows must have another.
+
+    Labels from another file may be matched by ids, so that only those of usual names are taken there.
+    """
+    usual = column_in_role(table, columns, "id")
+    if usual is not None or reading.labels is not None or not table.has_header:
+        return usual, []
+    for column in columns:
+        if roles.may_be_ids(column) and _tells_rows_apart(table, column):
+            return column, [f"{table.name}: `{column}` is taken for the ids of the rows (--ignore-columns overrules)."]
+    return None, []
+
+
+def _tells_rows_apart(table: Table, column: str) -> bool:
+    """Whether a column of texts or whole numbers has no empty cell, and no cell twice among thousands of rows."""
+    head = table.head([column])[column]
+    kind = table.columns[column]
+    if len(set(head)) < len(head) or not (kind == "text" or (kind == "number" and is_whole(head))):
+        return False
+    blocks = (rows.cells(column) for rows in table.read(BLOCK, (), [column]))
+    return len(head) > 1 and all(None not in cells and len(set(cells)) == len(cells) for cells in blocks)
 
 
 def is_whole(cells: Sequence[Any]) -> bool:

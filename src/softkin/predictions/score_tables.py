@@ -25,6 +25,7 @@ from softkin.predictions.columns import (
     class_name_in,
     column_in_role,
     has_role,
+    ids_in,
     left_out,
     matrix,
     spelled,
@@ -103,7 +104,7 @@ def _around_names(table: Table, reading: Reading) -> PredictionFile | None:
     opened = _by_roles(table, replace(reading, class_columns=list(called), label_column=labels))
     names = list(called.values())
     why = f"its {len(names)} columns {shown(list(called))} are read as scores of the classes in `{labels}`"
-    left = left_out(table, columns, list(called), Beside(labels, column_in_role(table, columns, "id"), None))
+    left = left_out(table, columns, list(called), Beside(labels, ids_in(table, columns, reading)[0], None))
     said = (f"{table.name}: {why}, {shown(names)} (--class-columns overrules).", *left)
     return replace(opened, class_names=names, assumed=(*opened.assumed, *said))
 
@@ -153,13 +154,17 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
     single = [column for column in columns if table.columns[column] in ("number", "text")]
     parts = pairs.found(single, table.head, table.name, reading)
     if parts is not None and not (parts.why is not None and _has_classes(table, columns)):
-        return pairs.from_table(table, parts, column_in_role(table, columns, "id"), reading)
+        ids, called = ids_in(table, columns, reading)
+        opened = pairs.from_table(table, parts, ids, reading)
+        return replace(opened, assumed=(*opened.assumed, *called))
     for option in ("class_columns", "ignore_columns"):
         for column in getattr(reading, option) or ():
             roles.chosen(list(table.columns), "label", column, option, table.name)
     labels, assumed = find_labels(table, columns, reading)
-    ids = column_in_role(table, columns, "id")
-    textual = [column for column in columns if table.columns[column] == "text" and column != labels]
+    stated = (labels, *(reading.class_columns or ()), reading.text_column)
+    ids, called = ids_in(table, [column for column in columns if column not in stated], reading)
+    assumed = [*assumed, *called]
+    textual = [column for column in columns if table.columns[column] == "text" and column not in (labels, ids)]
     texts = reading.text_part(columns if reading.text_column else textual, table.name)
     beside = Beside(labels, ids, texts).among(columns, reading, table.name)
     table, beside = _labelled(table, beside, reading, columns)
@@ -168,7 +173,8 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
     if not named and reading.class_columns is None and not prefixed_columns(columns, beside):
         part = roles.find(lists, "answers")
         if part is not None:
-            return top_answers.from_table(table, part, beside, reading)
+            answers = top_answers.from_table(table, part, beside, reading)
+            return replace(answers, assumed=(*answers.assumed, *called))
         named = lists
     if named:
         vectors = _of_vectors(table, lists, beside, reading)
@@ -244,7 +250,7 @@ def _truth_in_columns(table: Table, columns: list[str], reading: Reading) -> Tru
 
 def _of_truth(table: Table, truth: Truth, columns: Sequence[str], reading: Reading) -> PredictionFile:
     """The predictions of a table with a column of truth for each class."""
-    ids = column_in_role(table, [column for column in columns if column not in truth], "id")
+    ids, called = ids_in(table, [column for column in columns if column not in truth], reading)
     textual = [column for column in columns if table.columns[column] == "text" and column not in truth]
     beside = Beside(None, ids, reading.text_part(textual, table.name)).among(columns, reading, table.name)
 
@@ -258,7 +264,7 @@ def _of_truth(table: Table, truth: Truth, columns: Sequence[str], reading: Readi
     return PredictionFile(
         table.name, reading.kind or truth.kind_of_scores or kind_by_name(table.name, reading),
         len(truth.scores), table.num_rows, blocks, truth.names,
-        assumed=(*table.assumed, f"{table.name}: {truth.why} (--label-column overrules).", *left),
+        assumed=(*table.assumed, f"{table.name}: {truth.why} (--label-column overrules).", *called, *left),
         table=table, score_columns=tuple(truth.scores),
     )  # fmt: skip
 
