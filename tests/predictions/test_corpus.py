@@ -155,6 +155,7 @@ THREE = [
     csv("an id", {"id": [*range(N)]} | PLAIN),
     csv("an id of letters", {"uuid": [f"x{j}" for j in range(N)]} | PLAIN),
     csv("the index that pandas writes", {"": [*range(N)]} | PLAIN),
+    csv("the index that pandas writes, beside other words", {"": [*range(N)], "city": [f"city {j % 7}" for j in range(N)]} | PLAIN),
     csv("the index after another reading", {"Unnamed: 0": [*range(N)]} | PLAIN),
     csv("an index called so", {"index": [*range(N)]} | PLAIN),
     csv("a customer and an age", {"customer_id": [*range(700, 700 + N)], "age": AGE} | PLAIN,

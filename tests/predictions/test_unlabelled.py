@@ -130,6 +130,49 @@ def test_applying_keeps_every_row(tmp_path, capsys):
     assert (tmp_path / "e.json").exists()
 
 
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_samples_keep_the_rows_of_the_file_that_they_came_from(tmp_path, kind):
+    missing, path = {0, 3, 4, 20, 39}, tmp_path / f"a.{kind}"
+    table = [row[1:] for row in rows(missing)]
+    if kind == "csv":
+        table[10][:3] = ["", "", ""]  # no scores, and the header again below
+        lines = text(table, head=HEAD[1:]).splitlines(keepends=True)
+        path.write_text("".join([*lines[:31], lines[0], *lines[31:]]))
+        there = [row + (row >= 30) for row in range(40) if row not in missing | {10}]
+    else:
+        labels = [-100 if row in missing else row % 3 for row in range(40)]
+        np.savez(path, probs=np.array([row[:3] for row in table], float), labels=labels)
+        there = [row for row in range(40) if row not in missing]
+    found = predictions.load(path)
+    assert found.sample_ids is None
+    assert found.file_rows.tolist() == found.known_as.tolist() == there
+    some = found.take(torch.tensor([1, 5]))
+    assert some.file_rows.tolist() == [there[1], there[5]]
+    whole = predictions.load(path, keep_unlabelled=True) if kind == "npz" else None
+    assert whole is None or whole.known_as is None
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_the_page_names_samples_by_the_rows_of_the_file(tmp_path, capsys):
+    missing = {2, 7, 8}
+    (tmp_path / "a.csv").write_text(text([row[1:] for row in rows(missing, n=120)], head=HEAD[1:]))
+    page = tmp_path / "page.html"
+    code, _, errors = run(capsys, "evaluate", tmp_path / "a.csv", "--resamples", "100", "--report", page)
+    assert code == 0, errors
+    shown, there = json.loads(page.with_suffix(".json").read_text()), sorted(set(range(120)) - missing)
+    assert shown["rows"]["ids"] == there
+    assert shown["samples"]
+    assert all(about["id"] == there[int(place)] for place, about in shown["samples"].items())
+
+
+def test_the_rows_of_several_files_are_not_taken_for_those_of_one(tmp_path):
+    for name, missing in (("a", {1}), ("b", {30})):
+        (tmp_path / f"{name}.csv").write_text(text([row[1:] for row in rows(missing)], head=HEAD[1:]))
+    found, _ = read(tmp_path / "*.csv")
+    assert (len(found), found.known_as) == (78, None)
+
+
 def test_rows_without_any_score_are_left_out_and_one_missing_score_is_refused(tmp_path):
     table = rows()
     table[2][1:4] = table[9][1:4] = ["", "", ""]

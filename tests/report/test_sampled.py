@@ -46,6 +46,9 @@ def test_rows_are_drawn_at_random_in_their_order(path, small_limits):
     assert (some.logits == whole.logits[places]).all()
     assert (some.known_labels == whole.known_labels[places]).all()
     assert sampled.drawn(str(path), 4000, seed=1).sample_ids != some.sample_ids
+    with np.load(path) as held:
+        np.savez(path.with_name("bare.npz"), logits=held["logits"], labels=held["labels"])
+    assert sampled.drawn(str(path.with_name("bare.npz")), 4000).known_as.tolist() == places
     with pytest.raises(SoftkinError, match="standard input can be read only once"):
         sampled.drawn("-", 4000)
 

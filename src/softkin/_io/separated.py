@@ -147,9 +147,9 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
                 part.commas = [column for column in beside if point == "," and columns[column] == "number"]
                 yield part
 
-    def row_of(row: int) -> int:
+    def row_of(row: Any) -> Any:
         for place in repeated:
-            row += place <= row
+            row = row + (place <= row)
         return row
 
     def line_of(row: int) -> int:

@@ -97,8 +97,8 @@ class Table:
     """What was inferred about the file itself, a sentence each"""
     line_of: Callable[[int], int] | None = None
     """A function from a row, counted from 0, to the line of the file that an editor shows; None for other formats"""
-    row_of: Callable[[int], int] | None = None
-    """A function from a row that is read to the row of the file, where some are left out"""
+    row_of: Callable[[Any], Any] | None = None
+    """A function from a row that is read, or an array of them, to the row of the file, where some are left out"""
     delimiter: str = ","
     """What separates cells, where the file is text"""
     point: str = "."

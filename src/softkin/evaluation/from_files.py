@@ -136,6 +136,8 @@ def evaluate_file(
     collected = _collected(files, chosen, progress)
     if isinstance(collected, streams.Stream):
         return _of_stream(collected, title, files)
+    if len(files) > 1:
+        collected = [replace(block, rows=None) for block in collected]  # each file counts its own
     predictions = replace(assemble(files[0], collected), name=title)
     pool = predictions.claims.pool("prediction")
     answers = pool.scores, pool.is_hit[:, 0] > 0.5

@@ -45,6 +45,8 @@ class Block:
     """(n,) the group of each row"""
     weights: Tensor | None = None
     """(n,) the weight of each row"""
+    rows: Any = None
+    """(n,) the rows of the file that these are, counted from 0"""
 
     def some(self, rows: Sequence[int]) -> "Block":
         """Some of the rows."""
@@ -170,8 +172,8 @@ class PredictionFile:
     """The table that it was read from; None for arrays and for several files"""
     score_columns: tuple[str, ...] = ()
     """The columns of the table that hold the scores"""
-    row_of: Callable[[int], int] | None = None
-    """A function from a row that is read to the row of the source, where some are left out"""
+    row_of: Callable[[Any], Any] | None = None
+    """A function from a row that is read, or an array of them, to the row of the source, where some are left out"""
 
     def __post_init__(self) -> None:
         files.within("classes", self.num_classes, self.name)
@@ -185,6 +187,12 @@ class PredictionFile:
     def claimed_classes(self) -> int:
         """K, or 1 for pairs, which claim one thing per row."""
         return 1 if self.are_pairs else self.num_classes
+
+    def rows_of(self, rows: Any) -> Any:
+        """The rows of the file that these rows of the reading are."""
+        for row_of in (self.row_of, None if self.table is None else self.table.row_of):
+            rows = rows if row_of is None else row_of(rows)
+        return rows
 
     def place(self, row: int) -> str:
         """The place of a row, counted from 0, for messages."""
@@ -204,8 +212,9 @@ class PredictionFile:
                     inference.say([why])
                     was_said = True
                 labels = None if block.labels is None else numbers(block.labels, start) - self.first_label
-                yield replace(block, values=values, labels=labels)
-                start += len(block.values)
+                end = start + len(block.values)
+                yield replace(block, values=values, labels=labels, rows=self.rows_of(np.arange(start, end)))
+                start = end
 
     def _rows(self, values: Tensor, start: int) -> tuple[Tensor, str | None]:
         """The scores, renormalised if requested or if rounding calls for it, and why."""
@@ -299,10 +308,12 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
     if blocks[0].ids is not None:
         with files.reading(source.name, "predictions", hint="ids must be texts or whole numbers"):
             ids = [known_as for block in blocks for known_as in np.asarray(block.ids).tolist()]
+    rows = None if any(block.rows is None for block in blocks) else np.concatenate([block.rows for block in blocks])
     texts = None if blocks[0].texts is None else [text for block in blocks for text in block.texts or []]
     about = {
         "class_names": source.class_names,
         "sample_ids": ids,
+        "file_rows": None if rows is None else torch.from_numpy(rows),
         "texts": texts,
         "name": source.name,
         "split_digest": source.notes.get("split_digest"),

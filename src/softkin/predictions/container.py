@@ -81,6 +81,9 @@ class Predictions:
     are_pairs: bool = False
     """Whether the two classes are that an answer is wrong, and that it is right, with its confidence as the second
     probability"""
+    file_rows: Tensor | None = None
+    """(N,) the rows of the file that the samples are, counted from 0, where some were left out. They are no ids: any
+    other file has the same"""
 
     def __post_init__(self) -> None:
         labels, named = numbered(self.labels, self.logits, self.class_names)
@@ -110,6 +113,9 @@ class Predictions:
             object.__setattr__(self, "groups", [str(name) for name in self.groups])
             if len(self.groups) != len(logits):
                 raise ValueError(f"`groups` must be as many as the samples: got {len(self.groups)} for {len(logits)}.")
+        rows = self.file_rows
+        if rows is not None and torch.equal(rows, torch.arange(len(logits))):
+            object.__setattr__(self, "file_rows", None)
         self._check_spread()
 
     def _check_spread(self) -> None:
@@ -155,7 +161,7 @@ class Predictions:
         winning, places = self.probabilities[: len(shown)].max(dim=1)
         rows = [
             [
-                self.sample_ids[row] if self.sample_ids is not None else row,
+                self.known_as[row] if self.known_as is not None else row,
                 names[int(places[row])],
                 f"{100 * float(winning[row]):.1f} %",
                 "" if self.labels is None else names[int(self.labels[row])],
@@ -163,6 +169,11 @@ class Predictions:
             for row in shown
         ]
         return notebooks.table(rows, head=["sample", "answer", "confidence", "label"], title=repr(self))
+
+    @property
+    def known_as(self) -> Tensor | list[str] | None:
+        """What people call the samples: their ids, or the rows of their file where some were left out."""
+        return self.file_rows if self.sample_ids is None else self.sample_ids
 
     @property
     def num_classes(self) -> int:
@@ -292,6 +303,7 @@ class Predictions:
             logits=self.logits[places],
             labels=None if self.labels is None else self.labels[places],
             sample_ids=[ids[row] for row in places.tolist()] if isinstance(ids, list) else _rows(ids, places),
+            file_rows=_rows(self.file_rows, places),
             exact_probabilities=_rows(self.exact_probabilities, places),
             texts=None if self.texts is None else [self.texts[row] for row in places.tolist()],
             members=None if self.members is None else self.members[:, places],

@@ -76,7 +76,7 @@ def _around_names(table: Table, reading: Reading) -> PredictionFile | None:
     if any(option is not None for option in stated) or not table.has_header:
         return None
     columns = [column for column in table.columns if column not in reading.ignore_columns]
-    numbers = [column for column in columns if table.columns[column] == "number"]
+    numbers = [column for column in columns if column.strip() and table.columns[column] == "number"]
     usual = {spelling(class_name_in(column)) for column in numbers}
     found: dict[str, dict[str, str]] = {}
     for text in columns if len(numbers) <= MANY else ():

@@ -34,11 +34,9 @@ class Gaps:
         self.rows: list[int] = []
         self.was_said = False
 
-    def row_of(self, row: int) -> int:
-        """The row of the file that a row of the reading was."""
-        for place in self.rows:
-            row += place <= row
-        return row
+    def row_of(self, row: Any) -> Any:
+        """The row of the file that a row of the reading was, or those of an array of rows."""
+        return row + np.searchsorted(np.array(self.rows, int) - np.arange(len(self.rows)), row, side="right")
 
     def end(self, count: int) -> None:
         """Say at the end of a reading of so many rows how many were left out.
@@ -80,7 +78,7 @@ def left_out(
     where = f"`{columns[0]}`" if len(columns) == 1 else f"its {len(columns)} columns {inference.shown(columns)}"
     gaps = Gaps(table.name, table.place, f"{what} in {where}", option)
 
-    def row_of(row: int) -> int:
+    def row_of(row: Any) -> Any:
         row = gaps.row_of(row)
         return row if table.row_of is None else table.row_of(row)
 

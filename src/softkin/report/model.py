@@ -22,7 +22,7 @@ from softkin.decisions import select
 from softkin.evaluation import in_memory
 from softkin.evaluation.comparison import difference
 from softkin.evaluation.positive import name_of
-from softkin.evaluation.results import Difference, Evaluation, Verdict, by_group
+from softkin.evaluation.results import Difference, Evaluation, Verdict, doubted
 from softkin.metrics import binning, catalogue
 from softkin.metrics.catalogue import METRICS, Metric, MetricData
 from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure, measured, statistics
@@ -188,8 +188,8 @@ def build(
         "metrics": [_metric(key, predictions) for key in measured[0]["metrics"]],
         "variants": variants,
         "calibrators": tried,
-        "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
-        "rows": sample_rows.encoded(shown_rows, y, predictions.sample_ids),
+        "samples": mistakes.described(shown, y, sample_ids=predictions.known_as, images=pictures, texts=words),
+        "rows": sample_rows.encoded(shown_rows, y, predictions.known_as),
         "similarity": alike,
         "out_of_distribution": [in_memory.out_of_distribution(predictions, each) for each in unknown],
         "unknown": [_seen(each, variants[0]) for each in unknown],
@@ -313,7 +313,7 @@ def _measured(
     shown = [metric for metric in shown_metrics(k, ordered=evaluated["settings"]["ordered"]) if metric.key in present]
     compared = [metric for metric in catalogue.shown("compare", k) if metric.key in present]
     results: list[_Result] = [
-        {"verdict": by_group(evaluated), "metrics": {each.key: evaluated["metrics"][each.key] for each in shown}}
+        {"verdict": doubted(evaluated), "metrics": {each.key: evaluated["metrics"][each.key] for each in shown}}
     ]
     made = [statistics(claims[0], compared, settings)]
     for changed in claims[1:]:
