@@ -4,7 +4,9 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-.PHONY: demo test quick check lint docs package audit bench clean
+.PHONY: install demo test quick check lint docs package audit bench clean
+
+install: .venv/softkin
 
 demo: .venv/softkin
 	$(RUN) -m softkin compare --output demo

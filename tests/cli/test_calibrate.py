@@ -101,6 +101,23 @@ def test_a_table_says_that_it_was_calibrated_on_its_own_rows(capsys, tmp_path):
     assert "calibration_note" not in captured.err
 
 
+def test_a_page_says_before_its_verdict_that_it_measures_the_rows_of_the_fit(capsys, tmp_path):
+    run(capsys, "fit", VALIDATION, "--method", "temperature", "--output", tmp_path / "cal")
+    run(capsys, "apply", tmp_path / "cal", VALIDATION, "--output", tmp_path / "own.npz")
+    words = "700 of the 700 samples of own.npz are among those that the temperature calibrator was fitted on"
+    own = tmp_path / "own.npz"
+    for files, key in (([own], "variants"), ([own, VALIDATION], "verdicts")):
+        page = tmp_path / f"{key}.html"
+        arguments = [*map(str, files), "--resamples", "100", "--report", str(page)]
+        assert cli.main(["evaluate", *arguments]) == 0
+        assert capsys.readouterr().err.count(words) == 1
+        first = page.read_text().partition("<script")[0]
+        assert first.index(words) < first.index('id="headline"')
+        shown = json.loads(page.with_suffix(".json").read_text())[key]
+        verdict = shown[0]["verdict"] if key == "variants" else next(iter(shown.values()))
+        assert words in verdict["doubts"][0]
+
+
 def test_what_was_fitted_on_is_noticed_where_some_labels_are_missing(capsys, tmp_path):
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), 200)

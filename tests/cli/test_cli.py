@@ -206,7 +206,7 @@ def test_doubts_about_names(capsys, tmp_path):
     assert run(capsys, "similarity", path, "--beta", 1)[2] == ""
     code, output, errors = run(capsys, "similarity", path, "--beta", 1, "--check")
     assert (code, errors) == (0, "")
-    assert output.endswith("Check: WordNet and the other word vectors raise no doubt.\n")
+    assert "Check: no class that takes more than half of alpha is far in the kinds of things of WordNet" in output
     assert "Check:" not in run(capsys, "similarity", path, "--beta", 1, "--check", "--vectors", "glove")[1]
     code, output, errors = run(capsys, "similarity", path, "--beta", 1, "--check", "--vectors", "glove", "--json")
     assert "is near neither in WordNet nor in other word vectors: 'seal' for 'rose'" in errors
@@ -404,6 +404,20 @@ def test_help_is_a_word_too(capsys, words):
         assert stop.value.code == 0
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_leaves_the_files_to_be_written(tmp_path):
+    """As in ``softkin evaluate … --report page.html | head -1``, and the same command again."""
+    page, source = tmp_path / "page.html", ROOT / "examples" / "digits-test.npz"
+    command = [sys.executable, "-m", "softkin", "evaluate", str(source), "--report", str(page)]
+    reading = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    reading.stdout.close()
+    assert (reading.wait(timeout=120), reading.stderr.read()) == (0, "")
+    reading.stderr.close()
+    assert page.is_file()
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert (again.returncode, again.stderr) == (0, "")
 
 
 def test_softkin_alone_prints_help_with_the_commands_in_groups(capsys):

@@ -1,6 +1,8 @@
 """Abstaining: what it answers, and what the rows cannot support. Confidence scores by hand, and the area that compares them."""
 
 import math
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -45,10 +47,18 @@ def test_what_the_rows_cannot_support_is_said_and_what_the_model_cannot_is_warne
     z, y = calibrated_rows(np.random.default_rng(0), 2000, 4, 0.1)
     with pytest.warns(
         UserWarning,
-        match="No threshold keeps an error rate of at most 5 % .*; so the rule answers nothing: allow more errors",
-    ):
+        match="No threshold keeps an error rate of at most 5 % .*; so the rule answers nothing: allow more errors; from (?P<most>[0-9]+) % on",
+    ) as caught:
         rule = decisions.Abstain(0.05).fit(z, y)
     assert (rule.predict(z) == -1).all()
+    assert rule.guarantee().startswith("It answers nothing: with confidence 95 %,")
+    named = int(re.search(r"from (\d+) % on", str(caught[0].message))[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [
+            math.isfinite(decisions.Abstain(percent / 100).fit(z, y).threshold_) for percent in range(5, named + 1)
+        ]
+    assert found == [False] * (named - 5) + [True]
     assert math.isnan(rule.evaluate(z, y)["error"])
 
 
@@ -68,6 +78,9 @@ def test_confidences_that_were_right_or_wrong(tmp_path):
     rule.save(tmp_path)
     np.testing.assert_array_equal(decisions.load(tmp_path).predict(s, from_probabilities=True), answers)
     np.testing.assert_array_equal(rule.predict(np.log(s / (1 - s))), answers)
+    two = np.stack([1 - s, s], axis=1)  # as files of binary models are read: a rule of pairs stays one
+    np.testing.assert_array_equal(rule.predict(two, from_probabilities=True), answers)
+    assert rule.evaluate(two, right.astype(int), from_probabilities=True)["answered"] == outcome["answered"]
     with pytest.raises(ValueError, match="`score` must be 'probability' for confidences"):
         decisions.Abstain(score="margin").fit(s, right, from_probabilities=True)
     with pytest.raises(ValueError, match="needs scores of all classes, got confidences with booleans; Abstain takes"):

@@ -438,7 +438,7 @@ THREE += [
         | {"Prediction (species)": GUESSED}, "the classes in `species`"),
     csv("RapidMiner", {"species": CALLED, "prediction(species)": GUESSED} | scores(name="confidence({})"), "`species` is read"),
     csv("SAS", {"F_species": CALLED, "I_species": GUESSED} | scores(name="P_species{}"), "the classes in `F_species`"),
-    csv("labels with a word before", scores() | {"species": [f"Pet-{name}" for name in CALLED]}, "the classes in `species`, Pet-cat",
+    csv("labels with a word before", {"": [*range(N)]} | scores() | {"species": [f"Pet-{name}" for name in CALLED]}, "the classes in `species`, Pet-cat",
         names=[f"Pet-{name}" for name in NAMES]),
     csv("SPSS", {"species": CALLED, "PRE_1": GUESSED} | scores(name="EST1_{}"), "the classes in `species`"),
     csv("DataRobot", {"row_id": [*range(N)]} | scores(name="Prediction {}") | {"Prediction": GUESSED, "species (actual)": CALLED},

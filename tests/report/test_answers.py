@@ -101,6 +101,57 @@ def test_pairs_are_told_right_from_wrong():
     assert "Where not?" not in text
 
 
+BETTER, CHANCE = ({"difference": -0.03, "low": low, "high": high} for low, high in ((-0.04, -0.02), (-0.06, 0.01)))
+WORSE = {"difference": 0.03, "low": 0.02, "high": 0.04}
+FINITE_AT_LAST = {"difference": "-Infinity", "low": None, "high": None}
+
+
+@pytest.mark.parametrize(
+    ("nll", "ece", "before", "words"),
+    [
+        (CHANCE, CHANCE, 1.083, "(T = 1.419) makes no difference that 1,500 samples can show: NLL 1.083 → 1.052, "),
+        (BETTER, CHANCE, 1.083, "Fit a temperature (1.42) : NLL 1.083 → 1.052, answers unchanged; calibration error "),
+        (BETTER, WORSE, 1.083, "lowers the NLL, 1.083 → 1.052, but raises the calibration error (ECE), 5.9 → 3.6 %"),
+        (
+            BETTER,
+            CHANCE,
+            1.0519,
+            "makes no difference that shows in three digits: NLL 1.052 → 1.052, calibration error ",
+        ),
+        (WORSE, CHANCE, 1.02, "makes it worse: NLL 1.020 → 1.052, calibration error (ECE) 5.9 → 3.6 %, cross-fitted."),
+        (FINITE_AT_LAST, CHANCE, "Infinity", "NLL ∞ (a true class had the probability 0) → 1.052, answers unchanged; "),
+    ],
+)
+def test_a_temperature_is_judged_by_the_nll_too(answered, nll, ece, before, words):
+    """A fall of the NLL beyond chance is no "no difference" because that of the calibration error may be chance."""
+    data = copy.deepcopy(answered[1])
+    raw, after = data["variants"] = data["variants"][:2]
+    after["temperature"] = 1.4188
+    after["against_raw"] |= {"nll": nll, "ece_hist": ece}
+    for variant, value, error in ((raw, before, 0.0588), (after, 1.0515, 0.0362)):
+        variant["metrics"]["nll"]["value"], variant["metrics"]["ece_hist"]["value"] = value, error
+    assert words in static(render.page(data))
+
+
+def test_a_calibrator_is_compared_with_the_temperature_by_name(answered):
+    """A line "Ensemble does better: NLL 1.052 → 1.040" read as before and after; 1.052 was the temperature's."""
+    data = copy.deepcopy(answered[1])
+    raw, after = data["variants"][:2]
+    best = copy.deepcopy(after) | {"key": "best", "name": "Ensemble temperature scaling", "code": "PlattScaling()"}
+    data["variants"] = [raw, after, best]
+    after["against_raw"] |= {"nll": BETTER, "ece_hist": CHANCE}
+    best["against_temperature"] = {"nll": BETTER}
+    after["metrics"]["nll"]["value"], best["metrics"]["nll"]["value"] = 1.0515, 1.0396
+    said = static(render.page(data))
+    assert "Fit ensemble temperature scaling : its NLL is 1.040, that of a temperature 1.052 (the best of" in said
+    assert "Temperature scaling (T = " in said
+    assert "Fit a temperature" not in said
+    after["against_raw"]["ece_hist"] = BETTER
+    said = static(render.page(data))
+    assert "Ensemble temperature scaling does better still: its NLL is 1.040, that of a temperature 1.052 (" in said
+    assert "Fit a temperature" in said
+
+
 def test_calibrators_have_names_for_people():
     data = report.build(toy_predictions(n=600), resamples=100)
     names = [each["name"] for each in data["calibrators"]]

@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence, Set
 from types import FrameType
+from typing import Any
 
 from softkin import SoftkinError, __version__
 from softkin._io import files
@@ -150,7 +151,8 @@ def _run(arguments: argparse.Namespace, interrupts: Sequence[int], options: Set[
             command.check(arguments)
             request = running.refuse_another(arguments)
             code = 1
-            code = command.run(arguments) or 0
+            with contextlib.redirect_stdout(_Patient()) if files.outputs() else contextlib.nullcontext():
+                code = command.run(arguments) or 0
             running.remember(request)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has gone, as in `softkin … | head`
@@ -187,6 +189,29 @@ def in_words(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}." if error.filename and error.strerror else first
     return f"{type(error).__name__}: {first}; this is a bug in softkin, and SOFTKIN_TRACEBACK=1 shows where."
+
+
+class _Patient:
+    """Standard output whose reader may go, as ``head`` does: a command that writes files goes on without it."""
+
+    def __init__(self) -> None:
+        self.stream = sys.stdout
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self.stream.write(text)
+        except BrokenPipeError:
+            _silence()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self.stream.flush()
+        except BrokenPipeError:
+            _silence()
 
 
 def _silence() -> None:

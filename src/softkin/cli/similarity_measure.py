@@ -135,7 +135,10 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         _print(report)
         if doubt == "":
-            say("Check: WordNet and the other word vectors raise no doubt.")
+            say(
+                "Check: no class that takes more than half of alpha is far in the kinds of things of WordNet that come "
+                "with softkin, or in the other word vectors. This finds few wrong neighbours: look at the table."
+            )
     if arguments.output is not None:
         contents = _contents(matrix, measured, s, labels, arguments)
         files.write_together(contents)

@@ -95,6 +95,11 @@ MOST_TUNING = 5000
 RiskOf = Literal["answers", "rows"]
 
 
+def _above(error: float) -> list[float]:
+    """The whole percents above an error rate."""
+    return [percent / 100 for percent in range(math.floor(100 * error + 1e-9) + 1, 100)]
+
+
 class Selective(Rule):
     """The base of ``Abstain`` and ``Climb``: an error rate, a threshold that keeps it, and measures of answers."""
 
@@ -140,14 +145,26 @@ class Selective(Rule):
         chosen = self.selection_.chosen
         self.threshold_ = math.inf if chosen is None else chosen.threshold
         if chosen is None:
+            most = next((f for f in _above(self.error) if self._passes(scores, wrong, by, f)), None)
+            from_ = "." if most is None else f"; from {100 * most:g} % on, some threshold passes."
             warnings.warn(
-                f"{str(self.selection_).rstrip('.')}; so the rule answers nothing: allow more errors.", stacklevel=5
+                f"{str(self.selection_).rstrip('.')}; so the rule answers nothing: allow more errors{from_}",
+                stacklevel=5,
             )
+
+    def _passes(self, scores: Tensor, wrong: thresholds.Wrong, by: Tensor, error: float) -> bool:
+        placed = thresholds.by_coverage(by, len(scores), error, 1 - self.confidence, self.candidates)
+        return thresholds.tested_in_turn(scores, wrong, error, self.confidence, *placed).chosen is not None
 
     def guarantee(self) -> str:
         """The promise of the fitted rule."""
         self.check_fitted()
         limit = f"{100 * self.error:g} %"
+        if self.of == "answers" and self.threshold_ == math.inf:
+            return (
+                f"It answers nothing: with confidence {100 * self.confidence:g} %, the calibration rows allow no "
+                f"threshold to promise {limit} of wrong answers. Allow more errors, or bring more rows."
+            )
         if self.of == "rows":
             return (
                 f"At most {limit} of all new rows get a wrong answer, on average over calibration sets, if those rows "

@@ -350,10 +350,10 @@ class Rule(Fitted[Rows]):
                 "the scores have the classes of the rule in another order, and its answers number the classes: bring "
                 "the columns into the order of `rule.class_names_` first (`aligned` has their places)."
             )
-        rows = Rows.of(logits, from_probabilities, least=least, are_pairs=getattr(self, "of_pairs_", False))
+        rows = Rows.of(logits, from_probabilities, least=least)
         self._check_source(rows)
         self.check_rows(rows, sample_ids, stacklevel=5)
-        return rows
+        return replace(rows, are_pairs=getattr(self, "of_pairs_", False))  # two columns: that it is wrong, or right
 
     def try_out(self) -> None:
         self.answers(Rows(torch.eye(3, self.num_classes_, dtype=torch.float64), False))

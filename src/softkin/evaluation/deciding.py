@@ -182,6 +182,11 @@ def notice(rule: Rule, predictions: Predictions) -> str | None:
 
 def answers(rule: Rule, predictions: Predictions) -> Tensor:
     """The rule's answer for each row of predictions whose classes are in its order (``Predictions.in_order``)."""
+    if predictions.are_pairs and not getattr(rule, "of_pairs_", False):
+        raise SoftkinError(
+            f"{predictions.name} is read as pairs of a confidence and an outcome, but the rule was fitted on classes; "
+            "leave --score and --outcome out, or fit the rule with them."
+        )
     try:
         result: Tensor = rule.predict(
             predictions.scores, from_probabilities=predictions.are_probabilities, **beside(predictions)
@@ -391,10 +396,14 @@ def in_words(result: ComparedRules) -> tuple[str, list[str]]:
     if answers:
         most = most_answers(answers)
         headline = f"Answer {100 * _value(most, 'answered'):.0f} % alone, pass on the rest"
-        says.append(
-            f"Most answers ({most['rule']}): {100 * _value(most, 'answered'):.1f} % of the samples, of which "
-            f"{100 * _value(most, 'error'):.1f} % are wrong{_promised(most)}."
-        )
+        if _value(most, "answered") == 0:
+            headline = "No rule answers alone as surely as was asked"
+            says.append(most["guarantee"])
+        else:
+            says.append(
+                f"Most answers ({most['rule']}): {100 * _value(most, 'answered'):.1f} % of the samples, of which "
+                f"{100 * _value(most, 'error'):.1f} % are wrong{_promised(most)}."
+            )
     if sets:
         small = min(sets, key=lambda line: _value(line, "size"))
         says.append(

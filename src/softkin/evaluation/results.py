@@ -366,6 +366,12 @@ def by_group(evaluated: "Evaluation") -> Verdict:
     return {**whole, "kind": "mixed" if other else "over" if over else "under", "headline": headline}
 
 
+def doubted(evaluated: "Evaluation") -> Verdict:
+    """The verdict of a page, whose doubts also hold what a terminal is warned of."""
+    verdict = by_group(evaluated)
+    return {**verdict, "doubts": [*evaluated.get("warnings", []), *verdict["doubts"]]}
+
+
 def cells(pool: Pool) -> dict[str, list[float]]:
     """The sums of winning scores in 300 cells, for ``verdict``."""
     curve = pool.curve(binning.equal_width(CELLS))

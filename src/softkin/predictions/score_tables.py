@@ -131,7 +131,7 @@ def _with_affix(columns: Sequence[str], forms: Set[str]) -> dict[str, str]:
 def _in_longer(table: Table, columns: Sequence[str], words: Mapping[str, str]) -> dict[str, str]:
     """The columns whose names stand in the labels between the same letters: ``setosa`` in "Iris-setosa"."""
     longest = max(words, key=len)
-    for column in columns:
+    for column in filter(None, columns):  # an index has no name
         before, name, after = longest.rpartition(column.casefold())
         is_word = any(letter.isalpha() for letter in before + after)  # quotes and brackets are none
         if not name or not is_word or before[-1:].isalnum() or after[:1].isalnum():

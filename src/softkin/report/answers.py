@@ -1,5 +1,6 @@
 """The first screen of one model: whether to trust it, where not, and what to do."""
 
+import math
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -223,37 +224,54 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
     if data["binary"] and not data["pairs"]:
         return _binary_advice(data)
     before, then = (variant["metrics"]["ece_hist"]["value"] for variant in (raw, after))
-    moved = after["against_raw"]["ece_hist"]
     action = f"Divide the logits by {temperature:.3f}"
     if data["pairs"]:
         action = f"Divide the log-odds of the confidence by {temperature:.3f}"
     elif data["are_probabilities"]:
         action = f"Raise the probabilities to the power {1 / temperature:.3f} and rescale each row to sum to 1"
     unchanged = "" if data["pairs"] else ", answers unchanged"
-    lines = []
+    errors = f"calibration error (ECE) {number_pair(before, then)}"
+    nll_before, nll_then = (_nll(variant) for variant in (raw, after))
+    nlls = f"NLL {nll_before} → {nll_then}"
+    if nll_before == "∞":
+        nlls = f"NLL ∞ (a true class had the probability 0) → {nll_then}"
+    nll_falls = _falls(after, "nll")
+    name, advised = f"Temperature scaling (T = {temperature:.3f})", _best_variant(data) is after
     if _lowers(after):
-        lines.append(
+        line = (
             f"<strong>Fit a temperature ({temperature:.2f})</strong>: calibration error {number_pair(before, then)}"
             f"{unchanged}. {action}."
         )
-    elif from_number(moved["low"]) > 0:
-        lines.append(
-            f"Temperature scaling makes it worse: calibration error (ECE) {number_pair(before, then)}, cross-fitted."
+    elif nll_falls and _rises(after, "ece_hist"):
+        line = (
+            f"{name} lowers the NLL, {nlls.removeprefix('NLL ')}, but raises the calibration error (ECE), "
+            f"{number_pair(before, then)}, cross-fitted."
         )
+    elif _rises(after, "ece_hist") or _rises(after, "nll"):
+        line = f"{name} makes it worse: {nlls}, {errors}, cross-fitted."
+    elif nll_falls and nll_before == nll_then:
+        line = f"{name} makes no difference that shows in three digits: {nlls}, {errors}."
+    elif nll_falls:
+        title = f"<strong>Fit a temperature ({temperature:.2f})</strong>:" if advised else f"{name} helps less:"
+        how = f" {action}." if advised else ""
+        line = f"{title} {nlls}{unchanged}; {errors}, which may be chance.{how}"
     else:
-        lines.append(
-            f"Temperature scaling (T = {temperature:.3f}) makes no difference that "
-            f"{data['num_samples']:,} samples can show."
-        )
+        samples = f"{data['num_samples']:,} samples"
+        line = f"{name} makes no difference that {samples} can show: {nlls}, {errors}."
     best = _variant(data, "best")
-    if best is not None and _beats(best):
-        nlls = [f"{from_number(variant['metrics']['nll']['value']):.3f}" for variant in (after, best)]
-        if nlls[0] != nlls[1]:  # a difference that does not show is not worth another calibrator
-            lines.append(
-                f"{escaped(best['name'])} does better{' still' if _lowers(after) else ''}: NLL {nlls[0]} → {nlls[1]} "
-                f"(the best of {len(data['calibrators'])} on these samples; expect a little less)."
-            )
-    return lines
+    if best is None or not _beats(best, after):
+        return [line]
+    than = f"its NLL is {_nll(best)}, that of a temperature {nll_then}"
+    many = f"(the best of {len(data['calibrators'])} on these samples; expect a little less)."
+    if advised:
+        still = " still" if _lowers(after) or nll_falls else ""
+        return [line, f"{escaped(best['name'])} does better{still}: {than} {many}"]
+    return [f"<strong>Fit {escaped(_inside(best['name']))}</strong>: {than} {many}", line]
+
+
+def _nll(variant: Mapping[str, Any]) -> str:
+    value = from_number(variant["metrics"]["nll"]["value"])
+    return "∞" if math.isinf(value) else f"{value:.3f}"
 
 
 def _inside(name: str) -> str:
@@ -275,7 +293,7 @@ def _best_variant(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None
     if data.get("binary") is None or data["pairs"]:
         temperature, best = (_variant(data, key) for key in ("temperature", "best"))
-        if temperature is None or (best is not None and not _lowers(temperature) and _beats(best)):
+        if temperature is None or (best is not None and not _lowers(temperature) and _beats(best, temperature)):
             return best
         return temperature
     errors = _positive_errors(data)
@@ -285,12 +303,24 @@ def _best_variant(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _lowers(variant: Mapping[str, Any]) -> bool:
     """Whether a calibrator lowers the calibration error beyond chance."""
-    return from_number(variant["against_raw"]["ece_hist"]["high"]) < 0
+    return _falls(variant, "ece_hist")
 
 
-def _beats(best: Mapping[str, Any]) -> bool:
-    """Whether the best calibrator is better than a temperature in NLL beyond chance."""
-    return "against_temperature" in best and from_number(best["against_temperature"]["nll"]["high"]) < 0
+def _falls(variant: Mapping[str, Any], metric: str) -> bool:
+    """Whether a calibrator lowers a metric beyond chance; an NLL that was infinite needs no test."""
+    moved = variant["against_raw"][metric]
+    return from_number(moved["high"]) < 0 or from_number(moved["difference"]) == -math.inf
+
+
+def _rises(variant: Mapping[str, Any], metric: str) -> bool:
+    return from_number(variant["against_raw"][metric]["low"]) > 0
+
+
+def _beats(best: Mapping[str, Any], temperature: Mapping[str, Any]) -> bool:
+    """Whether the best calibrator is better than a temperature in NLL, beyond chance and in the digits shown."""
+    if "against_temperature" not in best or _nll(best) == _nll(temperature):
+        return False
+    return from_number(best["against_temperature"]["nll"]["high"]) < 0
 
 
 def _binary_advice(data: Mapping[str, Any]) -> list[str]:

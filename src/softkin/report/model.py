@@ -22,7 +22,7 @@ from softkin.decisions import select
 from softkin.evaluation import in_memory
 from softkin.evaluation.comparison import difference
 from softkin.evaluation.positive import name_of
-from softkin.evaluation.results import Difference, Evaluation, Verdict, by_group
+from softkin.evaluation.results import Difference, Evaluation, Verdict, doubted
 from softkin.metrics import binning, catalogue
 from softkin.metrics.catalogue import METRICS, Metric, MetricData
 from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure, measured, statistics
@@ -313,7 +313,7 @@ def _measured(
     shown = [metric for metric in shown_metrics(k, ordered=evaluated["settings"]["ordered"]) if metric.key in present]
     compared = [metric for metric in catalogue.shown("compare", k) if metric.key in present]
     results: list[_Result] = [
-        {"verdict": by_group(evaluated), "metrics": {each.key: evaluated["metrics"][each.key] for each in shown}}
+        {"verdict": doubted(evaluated), "metrics": {each.key: evaluated["metrics"][each.key] for each in shown}}
     ]
     made = [statistics(claims[0], compared, settings)]
     for changed in claims[1:]:

@@ -15,7 +15,7 @@ from softkin._core.names import short_names
 from softkin._io.files import from_number
 from softkin.evaluation import in_memory
 from softkin.evaluation.comparison import Scaled, after_temperature, aligned, resamples_for
-from softkin.evaluation.results import Compared, Evaluation
+from softkin.evaluation.results import Compared, Evaluation, doubted
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import MeasuredData, Settings
 from softkin.predictions import Predictions
@@ -112,7 +112,7 @@ def build_models(
             "rows": sorted(rows, key=lambda row: from_number(row["cells"]["nll"]["value"])),
         },
         "curves": {key: _curves(model) for key, model in zip(keys, in_order, strict=True)},
-        "verdicts": {key: row["verdict"] for key, row in zip(keys, evaluated, strict=True)},
+        "verdicts": {key: doubted(row) for key, row in zip(keys, evaluated, strict=True)},
         "pairs": pairs,
     }
     if not pairs_alone:
