@@ -139,6 +139,36 @@ def test_rows_of_the_fit_are_noticed(capsys, tmp_path):
     assert "the rules were fitted on" in json.loads(output)["warnings"][0]
 
 
+@pytest.mark.filterwarnings("default")
+def test_rows_of_the_fit_are_noticed_where_some_labels_are_missing(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 200)
+    labels = [rng.choice(["cat", "dog", "eel"], p=row) if place % 5 else "" for place, row in enumerate(p)]
+    lines = [",".join([*(f"{value:.6f}" for value in row), str(label)]) for row, label in zip(p, labels, strict=True)]
+    (tmp_path / "some.csv").write_text("\n".join(["cat,dog,eel,label", *lines]))
+    (tmp_path / "bare.csv").write_text("\n".join(["cat,dog,eel", *(line.rpartition(",")[0] for line in lines)]))
+    fit = ("decide", "fit", tmp_path / "some.csv", "--rule", "abstain", "--error", 0.4, "--output", tmp_path / "rule")
+    assert run(capsys, *fit)[0] == 0
+    for name, said in (
+        ("some", "160 of the 200 samples of some.csv are among those that the abstain rule was"),
+        ("bare", ""),
+    ):
+        apply = (
+            "decide",
+            "apply",
+            tmp_path / "rule",
+            tmp_path / f"{name}.csv",
+            "--output",
+            tmp_path / "o.csv",
+            "--force",
+        )
+        code, output, errors = run(capsys, *apply, "--json")
+        assert code == 0, errors
+        assert said in errors
+        assert json.loads(output)["num_samples"] == 200
+        assert len(json.loads(output)["warnings"]) == (name == "some")
+
+
 def test_groups_of_classes_come_from_a_file(capsys, tmp_path, rows):
     validation, test = rows
     names = test.class_names

@@ -12,7 +12,15 @@ from softkin._io.files import Assumption
 from softkin.cli import choices, listing
 from softkin.cli.arguments import MOST_SEED, check_shares, percentage, within
 from softkin.cli.choices import choose
-from softkin.cli.inputs import add_actions, add_common_options, add_file, opened, read_labelled, reading_options
+from softkin.cli.inputs import (
+    add_actions,
+    add_common_options,
+    add_file,
+    opened,
+    read_labelled,
+    reading_options,
+    recognisable,
+)
 from softkin.cli.printing import (
     add_report,
     check_report,
@@ -401,23 +409,6 @@ def _of_classes(labels: "Tensor", path: Path, held_out: "Predictions") -> "Tenso
     return order.argsort()[known]
 
 
-def _recognisable(raw: "Predictions", arguments: argparse.Namespace) -> "Predictions":
-    """The rows with a label, where labels were left out because some rows have none; otherwise all rows."""
-    from softkin import SoftkinError
-    from softkin.predictions import file_sets
-
-    if raw.labels is not None or arguments.file == "-":
-        return raw
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Assumption)  # said when the file was opened
-        try:
-            file = file_sets.open_any(arguments.file, **reading_options(arguments))
-            first = next(file.blocks_of(1), None)
-            return raw if first is None or first.labels is None else opened(arguments.file, arguments, whole=False)[1]
-        except SoftkinError:  # such as too few labels to believe them
-            return raw
-
-
 def _apply(arguments: argparse.Namespace) -> None:
     from dataclasses import replace
 
@@ -439,7 +430,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     n = len(raw)
     after = raw.calibrated(calibrator)
     name = calibrator.in_words()
-    common = calibrations.common_rows(calibrator, _recognisable(raw, arguments))
+    common = calibrations.common_rows(calibrator, recognisable(raw, arguments))
     notice = doubts.notice(common, n, f"{name} calibrator", str(raw.name))
     if notice:
         warnings.warn(notice, stacklevel=2)

@@ -11,7 +11,7 @@ from softkin._io import files
 from softkin.cli import choices, listing, running
 from softkin.cli.arguments import check_shares, percentage
 from softkin.cli.choices import choose
-from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
+from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled, recognisable
 from softkin.cli.printing import (
     add_report,
     check_report,
@@ -229,7 +229,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     read_in = read(arguments.file, arguments)
     predictions = read_in.in_order(rule.class_names_, "the rule")
     answers = deciding.answers(rule, predictions)
-    overlap = deciding.notice(rule, predictions)
+    overlap = deciding.notice(rule, recognisable(read_in, arguments), len(predictions))
     if overlap is not None:
         warnings.warn(overlap, stacklevel=2)
     deciding.written(arguments.output, rule, answers, predictions)

@@ -128,6 +128,23 @@ def opened(path: str, arguments: argparse.Namespace, *, whole: bool = True) -> "
     return file, replace(predictions, name=Path(path).name if path != "-" else predictions.name)
 
 
+def recognisable(raw: "Predictions", arguments: argparse.Namespace) -> "Predictions":
+    """The rows with a label, where labels were left out because some rows have none; otherwise all rows."""
+    from softkin import SoftkinError
+    from softkin.predictions import Assumption, file_sets
+
+    if raw.labels is not None or arguments.file == "-":
+        return raw
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Assumption)  # said when the file was opened
+        try:
+            file = file_sets.open_any(arguments.file, **reading_options(arguments))
+            first = next(file.blocks_of(1), None)
+            return raw if first is None or first.labels is None else opened(arguments.file, arguments, whole=False)[1]
+        except SoftkinError:  # such as too few labels to believe them
+            return raw
+
+
 def read_labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
     """Like ``read``, but predictions without labels are refused, and rows without one left out."""
     from softkin import SoftkinError

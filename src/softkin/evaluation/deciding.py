@@ -172,12 +172,12 @@ def beside(predictions: Predictions) -> dict[str, Any]:
     return {"groups": predictions.groups, "weights": predictions.weights}
 
 
-def notice(rule: Rule, predictions: Predictions) -> str | None:
-    """The sentence about rows that the rule was fitted on, or None."""
+def notice(rule: Rule, predictions: Predictions, num_samples: int) -> str | None:
+    """The sentence about rows that the rule was fitted on, or None; ``predictions`` may be those rows with labels."""
     if predictions.labels is None:
         return None
-    common = doubts.overlap(rule.sample_digests_, predictions)
-    return doubts.notice(common, len(predictions), f"{rule.name} rule", str(predictions.name))
+    common = doubts.overlap(rule.sample_digests_, predictions.in_order(rule.class_names_, "the rule"))
+    return doubts.notice(common, num_samples, f"{rule.name} rule", str(predictions.name))
 
 
 def answers(rule: Rule, predictions: Predictions) -> Tensor:
