@@ -139,6 +139,54 @@ def test_rows_of_the_fit_are_noticed(capsys, tmp_path):
     assert "the rules were fitted on" in json.loads(output)["warnings"][0]
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("rule", [("abstain", "--error", 0.4), ("sets",), ("climb", "--tree", "names", "--error", 0.4)])
+def test_answers_stand_beside_the_columns_of_a_table(capsys, tmp_path, rule):
+    rng, names = np.random.default_rng(0), ["cat", "dog", "eel"]
+    p = rng.dirichlet(np.ones(3), 300).round(4)
+    lines = []
+    for place, row in enumerate(p):
+        label = rng.choice(names, p=row / row.sum()) if place % 5 else ""
+        lines.append(
+            [str(place), f"C{place // 2}", *(f"{value:.4f}".replace(".", ",") for value in row), label, "an answer"]
+        )
+    head = ["", "client", *names, "truth", "answer"]
+    path, answers = tmp_path / "some.csv", tmp_path / "answers.csv"
+    path.write_text("\n".join(";".join(line) for line in [head, *lines]) + "\n")
+    options = ("--label-column", "truth")
+    fit = ("decide", "fit", path, "--rule", *rule, "--output", tmp_path / "rule", *options)
+    assert run(capsys, *fit)[0] == 0
+    apply = ("decide", "apply", tmp_path / "rule", path, *options)
+    code, output, errors = run(capsys, *apply, "--output", answers)
+    assert code == 0, errors
+    with open(answers, newline="") as file:
+        header, *written = csv.reader(file, delimiter=";")
+    assert header == [*head, "rule_answer", "answer_confidence"]
+    assert [row[:7] for row in written] == lines
+    run(capsys, *apply, "--output", tmp_path / "answers.jsonl")
+    said = [json.loads(line)["answer"] for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert [row[7] for row in written] == [" | ".join(one) if isinstance(one, list) else one or "" for one in said]
+    q = p / p.sum(axis=1, keepdims=True)
+    tree = decisions.load(tmp_path / "rule").tree if rule[0] == "climb" else None
+    for row, one, scores in zip(written, said, q, strict=True):
+        inside = one if isinstance(one, list) else [one]
+        if tree is not None and one is not None:
+            inside = [
+                name for name, held in zip(names, tree.members[tree.names.index(one)].tolist(), strict=True) if held
+            ]
+        expected = sum(scores[names.index(name)] for name in inside if name)
+        assert float(row[8].replace(",", ".") or 0) == pytest.approx(expected, abs=1e-4)
+        assert ("," in row[8], "." in row[8]) == (bool(one), False)
+    few = [one if isinstance(one, list) else [one] * (one is not None) for one in said]
+    one, none = sum(len(row) == 1 for row in few), sum(len(row) == 0 for row in few)
+    line = f"{one} of 300 rows are answered, {none} are left to a person."
+    if rule[0] == "sets":
+        line = f"{one} of 300 rows have a set of one class, {300 - one - none} of several, {none} of none."
+    assert line in output
+    code, output, _ = run(capsys, *apply, "--output", answers, "--force", "--json")
+    assert json.loads(output)["num_answered"] == (300 - none if rule[0] == "sets" else one)
+
+
 @pytest.mark.filterwarnings("default")
 def test_rows_of_the_fit_are_noticed_where_some_labels_are_missing(capsys, tmp_path):
     rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from softkin._io import files
 from softkin.cli import choices, listing, running
 from softkin.cli.arguments import check_shares, percentage
 from softkin.cli.choices import choose
-from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled, recognisable
+from softkin.cli.inputs import add_actions, add_common_options, add_file, opened, read_labelled, recognisable
 from softkin.cli.printing import (
     add_report,
     check_report,
@@ -226,15 +226,20 @@ def _apply(arguments: argparse.Namespace) -> None:
     from softkin.evaluation import deciding, doubts
 
     rule = decisions.load(arguments.folder)
-    read_in = read(arguments.file, arguments)
+    file, read_in = opened(arguments.file, arguments)
     predictions = read_in.in_order(rule.class_names_, "the rule")
     answers = deciding.answers(rule, predictions)
     overlap = deciding.notice(rule, recognisable(read_in, arguments), len(predictions))
     if overlap is not None:
         warnings.warn(overlap, stacklevel=2)
-    deciding.written(arguments.output, rule, answers, predictions)
+    deciding.written(arguments.output, rule, answers, predictions, file)
+    count, answered = len(predictions), int(deciding.is_answered(answers).sum())
     result: dict[str, Any] = {"rule": repr(rule), "num_samples": len(predictions), "file": str(arguments.output)}
-    result |= {"guarantee": rule.guarantee(), "warnings": [] if overlap is None else [overlap]}
+    result |= {
+        "num_answered": answered,
+        "guarantee": rule.guarantee(),
+        "warnings": [] if overlap is None else [overlap],
+    }
     if predictions.labels is not None:
         outcome = rule.evaluate(
             predictions.scores,
@@ -252,6 +257,12 @@ def _apply(arguments: argparse.Namespace) -> None:
         f"{rule.in_words()}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n"
         f"{rule.guarantee()}"
     )
+    if answers.ndim == 2:
+        one = int((answers.sum(dim=1) == 1).sum())
+        several, none = answered - one, count - answered
+        say(f"{one:,} of {count:,} rows have a set of one class, {several:,} of several, {none:,} of none.")
+    else:
+        say(f"{answered:,} of {count:,} rows are answered, {count - answered:,} are left to a person.")
     if "measures" in result:
         known = [name for name in COLUMNS if name in result["measures"]]
         say("; ".join(f"{HEADINGS[name]} {_cell(name, result['measures'][name])}" for name in known))

@@ -112,11 +112,6 @@ def _columns(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def read(path: str, arguments: argparse.Namespace) -> "Predictions":
-    """The predictions of a file, named after it."""
-    return opened(path, arguments)[1]
-
-
 def opened(path: str, arguments: argparse.Namespace, *, whole: bool = True) -> "tuple[PredictionFile, Predictions]":
     """A file, and its predictions, named after it; unless ``whole``, rows without a label are left out."""
     from dataclasses import replace
@@ -146,7 +141,7 @@ def recognisable(raw: "Predictions", arguments: argparse.Namespace) -> "Predicti
 
 
 def read_labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
-    """Like ``read``, but predictions without labels are refused, and rows without one left out."""
+    """The predictions of a file with labels: without any it is refused, and rows without one are left out."""
     from softkin import SoftkinError
 
     predictions = opened(path, arguments, whole=False)[1]

@@ -4,7 +4,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,14 +15,15 @@ from torch import Tensor
 
 from softkin import SoftkinError, distances, similarity
 from softkin._core.names import did_you_mean, spelling
-from softkin._io import escape, files, tables
+from softkin._io import escape, files, roles, tables
 from softkin._io.files import from_number
 from softkin.decisions import REGISTRY, Abstain, Climb, Costs, Outcome, PredictionSets, Rule, Tree, set_scores
 from softkin.decisions import abstain as confidence_scores
 from softkin.distances.tree_files import holds_tree, open_tree
 from softkin.evaluation import doubts
 from softkin.evaluation.results import ComparedRules, RuleLine
-from softkin.predictions import Predictions
+from softkin.predictions import Predictions, rewriting
+from softkin.predictions.blocks import PredictionFile
 from softkin.predictions.container import SEPARATORS
 
 NAMES_ALONE = "names"
@@ -196,8 +198,12 @@ def answers(rule: Rule, predictions: Predictions) -> Tensor:
     return result
 
 
-def written(path: Path, rule: Rule, result: Tensor, predictions: Predictions) -> None:
-    """Write answers as CSV, TSV, JSONL or npz, atomically, with class names if there are any."""
+def written(path: Path, rule: Rule, result: Tensor, predictions: Predictions, source: PredictionFile) -> None:
+    """Write answers as CSV, TSV, JSONL or npz, atomically, with class names if there are any.
+
+    A CSV or TSV keeps the columns of the table that the predictions come from, and has the answers and their
+    confidences beside them; without a table it has the ids.
+    """
     ids = _sample_ids(predictions)
     if path.suffix == ".npz":
         arrays: dict[str, Any] = {"answers": result.numpy(), "sample_ids": np.array(ids), "rule": np.array(rule.name)}
@@ -219,13 +225,50 @@ def written(path: Path, rule: Rule, result: Tensor, predictions: Predictions) ->
         ]
         files.write(path, "".join(f"{line}\n" for line in lines))
         return
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=SEPARATORS[path.suffix], lineterminator="\n")
+    cells = [escape.csv_cell(_cell(answer)) for answer in said]
+    table = source.table
+    if table is not None and source.score_columns:
+        answer, confidence = _free("answer", table.columns), _free("answer_confidence", table.columns)
+        added = {answer: cells, confidence: rewriting.cells_of(table, _confidences(rule, result, predictions))}
+        text = rewriting.text_of(table, [*table.columns, *added], added, tabs=path.suffix == ".tsv")
+        files.write(path, text)
+        return
+    lines_of_text = io.StringIO()
+    writer = csv.writer(lines_of_text, delimiter=SEPARATORS[path.suffix], lineterminator="\n")
     writer.writerow(["sample_id", "answer"])
-    for name, answer in zip(ids, said, strict=True):
-        cell = " | ".join(answer) if isinstance(answer, list) else "" if answer is None else str(answer)
-        writer.writerow([escape.csv_cell(str(name)), escape.csv_cell(cell)])
-    files.write(path, text.getvalue())
+    writer.writerows(zip((escape.csv_cell(str(name)) for name in ids), cells, strict=True))
+    files.write(path, lines_of_text.getvalue())
+
+
+def _cell(answer: Any) -> str:
+    return " | ".join(answer) if isinstance(answer, list) else "" if answer is None else str(answer)
+
+
+def _free(name: str, columns: Iterable[str]) -> str:
+    """A name that no column has."""
+    taken = {roles.plain(column) for column in columns}
+    names = chain([name, f"rule_{name}"], (f"rule_{name}_{n}" for n in count(2)))
+    return next(free for free in names if free not in taken)
+
+
+def is_answered(result: Tensor) -> Tensor:
+    """(N,) whether each row has an answer, or a set of at least one class."""
+    return result.any(dim=1) if result.ndim == 2 else result >= 0
+
+
+def _confidences(rule: Rule, result: Tensor, predictions: Predictions) -> list[float | None]:
+    """The probability that each answer holds the true class; None without an answer, and for an action."""
+    p = predictions.probabilities
+    if result.ndim == 2:
+        inside = result.bool()
+    elif isinstance(rule, Costs) and rule.actions is not None:
+        return [None] * len(result)
+    else:
+        of_answers = rule.tree.members if isinstance(rule, Climb) else torch.eye(p.shape[1], dtype=torch.bool)
+        is_class = (result >= 0) & (result < len(of_answers))
+        inside = of_answers[torch.where(is_class, result, 0)] & is_class[:, None]
+    total = (p * inside).sum(dim=1).clamp_max(1.0)
+    return [value if some else None for value, some in zip(total.tolist(), inside.any(dim=1).tolist(), strict=True)]
 
 
 def _sample_ids(predictions: Predictions) -> list[Any]:

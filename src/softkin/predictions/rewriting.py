@@ -1,4 +1,4 @@
-"""A table with its scores replaced by calibrated probabilities; every other column stays as it is.
+"""A table with its scores replaced by calibrated probabilities, or other columns added; all others stay as they are.
 
 The columns of scores give way, at the place of the first, to one column for each class, ``calibrated_cat``, or to
 ``calibrated_confidence`` for pairs. The cells of other columns keep their text, and a CSV keeps what separates its
@@ -8,7 +8,7 @@ cells and its decimal mark.
 import csv
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -78,25 +78,43 @@ def _text(
     columns = [column for column in table.columns if column in scores or column not in written]
     place = next(n for n, column in enumerate(columns) if column in scores)
     kept = [column for column in columns if column not in scores]
-    cells: dict[str, list[str]] = {column: [] for column in kept}
-    for block in table.read(BLOCK, (), kept) if kept else ():
-        for column, own in cells.items():
-            own += block.written(column)
     values = after.probabilities[:, 1:] if after.are_pairs else after.probabilities
+    added = {column: cells_of(table, values[:, k].tolist()) for k, column in enumerate(written)}
     last: dict[str, list[str]] = {}
     if labels is not None:
         last[labels] = [escape.csv_cell(names[k]) for k in after.known_labels.tolist()]
     if note is not None:
         last[roles.CALIBRATION] = [escape.csv_cell(note)] * len(after)
+    columns = [*kept[:place], *written, *kept[place:], *last]
+    return Rewritten(text_of(table, columns, added | last, tabs=tabs), kept, list(scores), written, labels)
+
+
+def cells_of(table: Table, numbers: Sequence[float | None]) -> list[str]:
+    """Numbers as the cells of a table, with its decimal mark; None is an empty cell."""
+    return ["" if number is None else repr(number).replace(".", table.point) for number in numbers]
+
+
+def text_of(table: Table, columns: Sequence[str], added: Mapping[str, Sequence[str]], *, tabs: bool = False) -> str:
+    """The text of a CSV file with columns of a table, and others whose cells are given; what separates cells is kept.
+
+    Args:
+        table: The table.
+        columns: The columns, in order.
+        added: The cells of those that are not the table's.
+        tabs: Separate the cells by tabs.
+    """
+    kept = [column for column in columns if column not in added]
+    cells: dict[str, list[str]] = {column: [] for column in kept}
+    for block in table.read(BLOCK, (), kept) if kept else ():
+        for column, own in cells.items():
+            own += block.written(column)
     buffer = io.StringIO()
     separator = "\t" if tabs else table.delimiter if table.delimiter != "\t" else "," if table.point == "." else ";"
     rows = csv.writer(buffer, delimiter=separator, lineterminator="\n")
-    rows.writerow([*kept[:place], *written, *kept[place:], *last])
-    for n, row in enumerate(values.tolist()):
-        beside = [own[n] for own in cells.values()]
-        numbers = [repr(value).replace(".", table.point) for value in row]
-        rows.writerow([*beside[:place], *numbers, *beside[place:], *(own[n] for own in last.values())])
-    return Rewritten(buffer.getvalue(), kept, list(scores), written, labels)
+    rows.writerow(columns)
+    every = cells | {column: list(own) for column, own in added.items()}
+    rows.writerows(zip(*(every[column] for column in columns), strict=True))
+    return buffer.getvalue()
 
 
 def _is_found_again(text: str, after: Predictions) -> bool:
