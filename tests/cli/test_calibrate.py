@@ -480,5 +480,8 @@ def test_a_calibrated_file_that_is_off_is_fitted_anew_from_its_scores(capsys, tm
     for name, by in (("a.csv", "softkin"), ("b.npz", "the beta calibrator")):
         cli.main(["evaluate", str(tmp_path / name), "--resamples", "100"])
         printed = " ".join(capsys.readouterr().out.split())
-        assert f"calibrated already, by {by}: fit it again on uncalibrated scores of samples like these" in printed
+        advice = (
+            "yet still off: fit a new calibrator to the model's own scores of such samples, not a second one on top."
+        )
+        assert f"calibrated already, by {by}, {advice}" in printed
         assert "fit a temperature" not in printed

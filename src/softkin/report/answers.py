@@ -39,7 +39,7 @@ def of_model(data: Mapping[str, Any]) -> str:
         '<section class="hero" id="answers" aria-labelledby="headline">'
         f"{doubts(verdict)}"
         f'<h1 id="headline" class="{verdict["kind"]}">{sentence(verdict["headline"])}</h1>'
-        f'<p class="lead">{sentence(verdict["detail"])}{_by_group(data)}</p>'
+        f'<p class="lead">{sentence(verdict["detail"], 900)}{_by_group(data)}</p>'
         f"{sampling(data)}"
         f'<div class="answers">{_trust(data)}{_told_apart(data) or _where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
