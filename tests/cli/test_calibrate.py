@@ -11,6 +11,7 @@ import torch
 import command_line
 from places import ROOT
 from softkin import calibrators, cli, distances, metrics, predictions, similarity
+from softkin.calibrators.held_out import cross_fit
 from softkin.predictions import Predictions, reading
 
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
@@ -468,6 +469,33 @@ def test_a_calibrated_file_is_not_advised_to_be_calibrated_again(capsys, tmp_pat
     assert f"calibrated already, by {by}" in " ".join(said.split())
 
 
+def test_of_a_binary_file_the_error_of_its_positive_class_is_printed(capsys, tmp_path):
+    """In percent, by `fit` and by `apply`: the winning class hides half of it, and a temperature may not repair it."""
+    p = torch.linspace(0.001, 0.999, 600, dtype=torch.float64)
+    y = (torch.rand(600, generator=torch.Generator().manual_seed(0)) < p.pow(3)).long()
+    rows = Predictions.from_probabilities(torch.stack([1 - p, p], dim=1), y, class_names=["stays", "leaves"])
+    rows.save(tmp_path / "b.npz")
+    code, output, _ = run(
+        capsys, "fit", tmp_path / "b.npz", "--method", "platt", "--certify", "--output", tmp_path / "cal"
+    )
+    assert code == 0
+    calibrator = calibrators.load(tmp_path / "cal")
+    held_out = calibrator.certificate_.held_out
+    assert held_out.positive_before == pytest.approx(metrics.ece_positive(rows.probabilities, y))
+    spread = cross_fit(calibrators.PlattScaling(), rows.probabilities, y, folds=5, from_probabilities=True, seed=0)
+    assert held_out.positive_after == pytest.approx(metrics.ece_positive(spread, y))
+    for name, before, after in (
+        ("P(leaves)", held_out.positive_before, held_out.positive_after),
+        ("the prediction", held_out.ece_before, held_out.ece_after),
+    ):
+        assert f"ECE of {name} {100 * before:.2f} % → {100 * after:.2f} %" in " ".join(output.split())
+    assert "--method temperature changes none, but may leave P(leaves) wrong" in " ".join(output.split())
+    _, output, _ = run(capsys, "apply", tmp_path / "cal", tmp_path / "b.npz", "--output", tmp_path / "o.npz")
+    after = predictions.load(tmp_path / "o.npz").probabilities
+    errors = [f"{100 * metrics.ece_positive(each, y):.2f} %" for each in (rows.probabilities, after)]
+    assert f"ECE of P(leaves) {' → '.join(errors)}, ECE of the prediction" in " ".join(output.split())
+
+
 def test_a_calibrated_file_that_is_off_is_fitted_anew_from_its_scores(capsys, tmp_path):
     """A note of the rows of the fit names the calibrator in a CSV too; one that is off gets no second calibrator."""
     p = torch.rand(400, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64).pow(4)
@@ -480,5 +508,8 @@ def test_a_calibrated_file_that_is_off_is_fitted_anew_from_its_scores(capsys, tm
     for name, by in (("a.csv", "softkin"), ("b.npz", "the beta calibrator")):
         cli.main(["evaluate", str(tmp_path / name), "--resamples", "100"])
         printed = " ".join(capsys.readouterr().out.split())
-        assert f"calibrated already, by {by}: fit it again on uncalibrated scores of samples like these" in printed
+        advice = (
+            "yet still off: fit a new calibrator to the model's own scores of such samples, not a second one on top."
+        )
+        assert f"calibrated already, by {by}, {advice}" in printed
         assert "fit a temperature" not in printed

@@ -152,6 +152,24 @@ def test_a_calibrator_is_compared_with_the_temperature_by_name(answered):
     assert "Fit a temperature" in said
 
 
+@pytest.mark.parametrize(
+    ("source", "held_out", "applied", "calibrated"),
+    [
+        ("churn march.csv", ".csv", "&#x27;churn march.csv&#x27;", ".csv"),
+        ("scores.tsv.gz", ".tsv", "scores.tsv.gz", ".tsv"),
+        ("shards/*.parquet", ".parquet", "&#x27;shards/*.parquet&#x27;", ".csv"),
+        ("logits.npy", ".npz", "logits.npy", ".npz"),
+        ("a network", ".npz", "&#x27;a network&#x27;", ".npz"),
+        (None, ".npz", "test.npz", ".npz"),
+    ],
+)
+def test_the_code_has_files_of_the_kind_that_was_measured(answered, source, held_out, applied, calibrated):
+    said = answers.of_model(answered[1] | {"source": source})
+    assert f"predictions.load(&quot;validation{held_out}&quot;)" in said
+    assert f"softkin calibrate fit validation{held_out} --method temperature --output cal/" in said
+    assert f"softkin calibrate apply cal/ {applied} --output calibrated{calibrated}" in said
+
+
 def test_calibrators_have_names_for_people():
     data = report.build(toy_predictions(n=600), resamples=100)
     names = [each["name"] for each in data["calibrators"]]

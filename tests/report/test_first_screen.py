@@ -74,6 +74,20 @@ def test_the_page_shows_the_bins_and_the_threshold_that_were_asked_for(tmp_path,
     assert f"answer only above {100 * chosen['threshold']:.1f} %" in static(page.read_text())
 
 
+def test_the_lead_is_not_cut():
+    """With two classes, few wrong answers and a calibrator of a long name it is longest."""
+    by, p = "structured-matrix (strength 1) calibrator", torch.linspace(0.001, 0.999, 900, dtype=torch.float64)
+    y = torch.rand(900, generator=torch.Generator().manual_seed(0)) < 0.25 + 0.5 * p
+    rows = Predictions.from_probabilities(torch.stack([1 - p, p], dim=1), y.long(), calibrated_by=by)
+    data = report.build(rows, candidates=[], resamples=100)
+    end = (
+        f"by the {by}, yet still off: fit a new calibrator to the model's own scores of such samples, not a second one"
+    )
+    assert data["variants"][0]["verdict"]["detail"].endswith(f"{end} on top.")
+    lead = render.page(data).partition('<p class="lead">')[2].partition("</p>")[0]
+    assert lead.replace("&#x27;", "'").endswith(f"{end} on top.")
+
+
 def test_a_number_of_bins_that_no_slider_offers_is_shown_too():
     preds = toy_predictions()
     data = report.build(preds, n_bins=17, candidates=[], resamples=100)

@@ -181,7 +181,7 @@ def test_a_calibrated_model_is_recommended_without_a_second_calibrator():
     seen = report.build_models([coin, replace(sure, calibrated_by="beta calibrator")], resamples=100)["overview"]
     assert seen["choices"][0]["title"] == "Use good"
     assert seen["choices"][0]["code"] is None
-    assert "Calibrated already, by the beta calibrator: fit it again on uncalibrated scores" in seen["detail"]
+    assert "Calibrated already, by the beta calibrator, yet still off: fit a new calibrator to the" in seen["detail"]
     assert "A temperature brings" not in seen["detail"]
     assert "With T" in plain["choices"][0]["text"]
     assert "With T" not in seen["choices"][0]["text"]

@@ -293,8 +293,6 @@ class Calibrator(Fitted[Tensor]):
             fallback: None only warns. With "identity", if the held-out NLL got worse, this calibrator returns
                 uncalibrated probabilities from then on; a warning and its ``repr`` say so.
         """
-        from softkin import metrics
-
         with threads.for_work(threads.numbers_in(logits)):
             if fallback is not None:
                 checks.option(fallback, "fallback", ("identity",))
@@ -310,13 +308,7 @@ class Calibrator(Fitted[Tensor]):
             before = torch.softmax(z, dim=1)
             source = before if from_probabilities else z
             after = cross_fit(self, source, y, folds=folds, from_probabilities=from_probabilities, seed=seed)
-            held_out = HeldOut(
-                folds=min(folds, len(z)),
-                nll_before=metrics.nll(before, y),
-                nll_after=metrics.nll(after, y),
-                ece_before=metrics.ece_hist(before, y, scope="prediction"),
-                ece_after=metrics.ece_hist(after, y, scope="prediction"),
-            )
+            held_out = HeldOut.of(min(folds, len(z)), before, after, y)
             self.certificate_ = replace(self.certificate_, held_out=held_out)
             if held_out.worse:
                 if fallback == "identity" and "NLL" in held_out.worse:

@@ -533,6 +533,21 @@ class HeldOut:
     nll_after: float
     ece_before: float
     ece_after: float
+    positive_before: float | None = None
+    """With two classes, the ECE of the probability of class 1, of which the winning class hides half"""
+    positive_after: float | None = None
+
+    @classmethod
+    def of(cls, folds: int, before: Tensor, after: Tensor, labels: Tensor) -> Self:
+        """Measured on (N, K) probabilities before and after calibration."""
+        from softkin import metrics
+
+        measured = {"nll": metrics.nll, "ece": metrics.ece_hist}
+        if before.shape[1] == 2:
+            measured["positive"] = metrics.ece_positive
+        sides = {"before": before, "after": after}
+        values = {f"{name}_{side}": f(p, labels) for name, f in measured.items() for side, p in sides.items()}
+        return cls(folds=folds, **values)
 
     @property
     def worse(self) -> tuple[str, ...]:
@@ -541,10 +556,14 @@ class HeldOut:
         return tuple(name for name, before, after in pairs if after > before)
 
     def __str__(self) -> str:
-        return (
-            f"held-out NLL {self.nll_before:.4f} → {self.nll_after:.4f}, "
-            f"ECE {self.ece_before:.4f} → {self.ece_after:.4f} ({self.folds} folds)"
-        )
+        errors = [("ECE of P(class 1)", self.positive_before, self.positive_after)]
+        errors.append(("ECE of the prediction", self.ece_before, self.ece_after))
+        told = [
+            f"{name} {100 * before:.2f} % → {100 * after:.2f} %"
+            for name, before, after in errors
+            if before is not None and after is not None
+        ]
+        return f"held-out NLL {self.nll_before:.4f} → {self.nll_after:.4f}, {', '.join(told)} ({self.folds} folds)"
 
 
 @dataclass(frozen=True)

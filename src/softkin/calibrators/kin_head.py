@@ -234,8 +234,6 @@ class KinHead(Calibrator, unlisted=True):
 
     def _blend(self, z: Tensor, d: Tensor, y: Tensor) -> Solution:
         """Fit t, a and c; keep the temperature alone if cross-validation shows no gain."""
-        from softkin import metrics
-
         scaled = TemperatureScaling().fit(z, y)
         parameters, end = self._fitted(z, d, y, scaled.temperature_)
         self.gain_ = 0.0
@@ -250,13 +248,7 @@ class KinHead(Calibrator, unlisted=True):
                 blended[held] = self._mixed(z[held], d[held], fitted)
             self.gain_ = _nll(alone, y) - _nll(blended, y)
             before, after = torch.softmax(z, dim=1), blended if self.gain_ > 0 else alone
-            self._held_out = HeldOut(
-                folds=FOLDS,
-                nll_before=_nll(before, y),
-                nll_after=_nll(after, y),
-                ece_before=metrics.ece_hist(before, y, scope="prediction"),
-                ece_after=metrics.ece_hist(after, y, scope="prediction"),
-            )
+            self._held_out = HeldOut.of(FOLDS, before, after, y)
         if not self.gain_ > 0:
             parameters = torch.tensor([1.0, 1 / scaled.temperature_, 0.0], dtype=torch.float64)
             told = scaled.certificate_

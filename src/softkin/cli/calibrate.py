@@ -263,16 +263,30 @@ def _fit(arguments: argparse.Namespace) -> None:
     if calibrator.fell_back_:
         wrote(target(arguments))
         return
-    say(f"{_summary(calibrator)}\nFitted on {signed(calibrator.certificate_.outcome)}")
+    positive = _positive(held_out)
+    outcome = calibrator.certificate_.outcome.replace("P(class 1)", f"P({positive or 'right'})")
+    say(f"{_summary(calibrator)}\nFitted on {signed(outcome)}")
     changed = calibrator.certificate_.argmax_changed
     if changed and calibrator.name != "temperature":
-        say(f"It changes {100 * changed:.2g} % of the answers on these samples; --method temperature changes none.")
+        but = "" if positive is None else f", but may leave P({positive}) wrong"
+        say(
+            f"It changes {100 * changed:.2g} % of the answers on these samples; --method temperature changes none{but}."
+        )
     if calibrator.floor_ is not None and math.isinf(_nll(held_out, held_out.probabilities)):
         say(
             f"These NLL take probabilities of exactly 0 as {calibrator.floor_:.3g}; as they are, the uncalibrated NLL "
             "is ∞, and `evaluate` says so."
         )
     wrote(target(arguments))
+
+
+def _positive(predictions: "Predictions") -> str | None:
+    """The name of the positive class of a binary model; None for others."""
+    from softkin.evaluation.positive import name_of
+
+    if predictions.are_pairs or predictions.num_classes != 2:
+        return None
+    return "class 1" if predictions.class_names is None else shown(name_of(predictions.class_names[1]))
 
 
 def _pixels(arguments: argparse.Namespace) -> "Predictions | None":
@@ -447,7 +461,8 @@ def _apply(arguments: argparse.Namespace) -> None:
     if raw.labels is not None:
         for key, p in (("before", raw.probabilities), ("after", after.probabilities)):
             of, labels, weights = raw.arrays(p)
-            found = {name: getattr(metrics, name) for name in ("nll", "ece_hist")}
+            names = ("nll", "ece_hist", *(("ece_positive",) if _positive(raw) is not None else ()))
+            found = {name: getattr(metrics, name) for name in names}
             result[key] = {name: metric(of, labels, sample_weight=weights) for name, metric in found.items()}
     matched = doubts.reordered(calibrator, raw)
     if arguments.json:
@@ -457,10 +472,14 @@ def _apply(arguments: argparse.Namespace) -> None:
     say(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {n:,}")
     if raw.labels is not None:
         before, behind = result["before"], result["after"]
-        say(
-            f"NLL {_plain(files.number(before['nll']))} → {_plain(files.number(behind['nll']))}, ECE of the prediction "
-            f"{100 * before['ece_hist']:.2f} % → {100 * behind['ece_hist']:.2f} %"
-        )
+        told = [f"NLL {_plain(files.number(before['nll']))} → {_plain(files.number(behind['nll']))}"]
+        titles = {"ece_positive": f"ECE of P({_positive(raw)})", "ece_hist": "ECE of the prediction"}
+        told += [
+            f"{title} {100 * before[key]:.2f} % → {100 * behind[key]:.2f} %"
+            for key, title in titles.items()
+            if key in before
+        ]
+        say(", ".join(told))
         if math.isinf(before["nll"]) and calibrator.floor_ is not None:
             from softkin.calibrators import zeros
 

@@ -276,7 +276,8 @@ def already(calibrated_by: str, kind: str) -> str:
         Calibrated already, by the beta calibrator.
     """
     by = calibrated_by if calibrated_by == "softkin" else f"the {calibrated_by}"
-    again = ": fit it again on uncalibrated scores of samples like these" if kind in ("over", "under", "mixed") else ""
+    advice = "fit a new calibrator to the model's own scores of such samples, not a second one on top"
+    again = f", yet still off: {advice}" if kind in ("over", "under", "mixed") else ""
     return f"Calibrated already, by {by}{again}."
 
 

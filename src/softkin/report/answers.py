@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from softkin._io import tables
 from softkin._io.files import from_number
 from softkin.calibrators import REGISTRY
 from softkin.evaluation.positive import STATED_BINS
@@ -39,7 +40,7 @@ def of_model(data: Mapping[str, Any]) -> str:
         '<section class="hero" id="answers" aria-labelledby="headline">'
         f"{doubts(verdict)}"
         f'<h1 id="headline" class="{verdict["kind"]}">{sentence(verdict["headline"])}</h1>'
-        f'<p class="lead">{sentence(verdict["detail"])}{_by_group(data)}</p>'
+        f'<p class="lead">{sentence(verdict["detail"], 900)}{_by_group(data)}</p>'
         f"{sampling(data)}"
         f'<div class="answers">{_trust(data)}{_told_apart(data) or _where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
@@ -443,18 +444,18 @@ def _code(data: Mapping[str, Any]) -> str:
     scores = "probabilities" if data["are_probabilities"] else "logits"
     option = ", from_probabilities=True" if data["are_probabilities"] else ""
     code, method = _calibrator(data)
+    held_out, file, calibrated = _files(data)
     python = (
         "from softkin import calibrators, predictions\n\n"
-        'val = predictions.load("validation.npz")  # not the samples you report on\n'
+        f'val = predictions.load("{held_out}")  # not the samples you report on\n'
         f"cal = calibrators.{code}\n"
         f"cal.fit(val.{scores}, val.labels{option})\n"
         f"P = cal.predict_proba({scores}{option})"
     )
-    kind = "csv" if data.get("pairs") else "npz"
     if data.get("pairs"):
         python = (
             "from softkin import calibrators, predictions\n\n"
-            'val = predictions.load("validation.csv")  # not the pairs you report on\n'
+            f'val = predictions.load("{held_out}")  # not the pairs you report on\n'
             "confidence, correct, _ = val.arrays()\n"
             f"cal = calibrators.{code}.fit(confidence, correct, from_probabilities=True)\n"
             "calibrated = cal.predict_proba(others, from_probabilities=True)"
@@ -470,12 +471,24 @@ def _code(data: Mapping[str, Any]) -> str:
             "    cal[group].fit(confidence[mine], correct[mine], from_probabilities=True)"
         )
         return _folded("In Python", python)
-    file = shlex.quote(data["source"]) if data.get("source") else f"test.{kind}"
     shell = (
-        f"softkin calibrate fit validation.{kind} --method {method} --output cal/\n"
-        f"softkin calibrate apply cal/ {file} --output calibrated.{kind}"
+        f"softkin calibrate fit {held_out} --method {method} --output cal/\n"
+        f"softkin calibrate apply cal/ {file} --output {calibrated}"
     )
     return _folded("In Python", python) + _folded("In the shell", shell)
+
+
+def _files(data: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Held-out predictions, those that the page shows, and calibrated ones, all of the kind that was measured."""
+    source, usual = data.get("source"), ".csv" if data.get("pairs") else ".npz"
+    of_source = "" if source is None else tables.suffix_of(source)
+    is_table = source is not None and tables.form_of(source) is not None
+    kind = of_source if is_table or of_source == ".safetensors" else usual
+    written = kind if kind in WRITTEN else ".csv"
+    return f"validation{kind}", f"test{kind}" if source is None else shlex.quote(source), f"calibrated{written}"
+
+
+WRITTEN = (".npz", ".safetensors", ".csv", ".tsv")  # what `softkin calibrate apply` writes
 
 
 def _folded(title: str, code: str) -> str:
