@@ -34,6 +34,17 @@ def test_it_agrees_with_the_story(study):
     assert [choice["kind"] for choice in shown["choices"]].count("recommended") == 1
 
 
+def test_a_gap_beyond_the_error_of_its_rows_is_one_as_the_story_says():
+    rows = recorded(next(study for study, (kind, *_) in EXPECTED.items() if kind == "over"))
+    plain = next(row for row in rows if row.method == "one-hot")
+    gap = abs(plain.cells["signed_gap"].value)
+    shown = [
+        study_overview.of_rows(rows, seconds={}, data="x", num_samples=1000, gap_error=error)["kind"]
+        for error in (0.49 * gap, 0.51 * gap)
+    ]
+    assert shown == ["over", "fine"]
+
+
 @pytest.mark.parametrize("study", EXPECTED)
 def test_every_method_has_one_row_and_the_numbers_of_the_table(study):
     rows, shown = seen(study)

@@ -14,9 +14,10 @@ from softkin._io import files, matrices
 from softkin._io.files import number
 from softkin.lab import study
 from softkin.lab.study import Result, StudyFolder, Table
+from softkin.lab.study import columns as registry
 from softkin.lab.study.advice import values_in_words
 from softkin.lab.study.columns import title
-from softkin.lab.study.tabulation import Row, seconds_of_networks
+from softkin.lab.study.tabulation import Row, gap_error, seconds_of_networks
 from softkin.lab.training.methods import letters
 from softkin.metrics import catalogue, scopes
 from softkin.predictions import Predictions
@@ -96,7 +97,7 @@ def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) 
         "source": f"{kept.data.get('source', kept.spec.data)}, {kept.data.get('rows', '')}; network {kept.spec.model}",
         "notes": _without_meanings(shown["notes"], shown["columns"]),
         "recommendation": list(shown.get("recommendation") or ()),
-        "overview": _overview(folder, shown, len(first)),
+        "overview": _overview(folder, shown, len(first), tests.get(registry.ONE_HOT, ())),
         "seeds": list(kept.spec.seeds),
         "num_samples": len(first),
         "num_classes": first.num_classes,
@@ -114,7 +115,9 @@ def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) 
     }
 
 
-def _overview(folder: StudyFolder, shown: Mapping[str, Any], num_samples: int) -> Overview | None:
+def _overview(
+    folder: StudyFolder, shown: Mapping[str, Any], num_samples: int, plain: Sequence[Predictions]
+) -> Overview | None:
     """The first screen; while a study runs, that of the methods that have all their seeds."""
     spec = folder.kept.spec
     rows = [Row.from_dict(row) for row in shown["rows"]]
@@ -126,6 +129,7 @@ def _overview(folder: StudyFolder, shown: Mapping[str, Any], num_samples: int) -
         seconds=seconds_of_networks(folder),
         data=spec.data,
         num_samples=num_samples,
+        gap_error=gap_error(plain) if plain else None,
     )
     if made is not None and not shown["finished"]:
         made["detail"] = f"The study is not finished; these {len(done)} methods are. {made['detail']}"

@@ -25,7 +25,14 @@ SAME_ANSWERS = ("ts", "ets")
 """Calibrators that change no answer"""
 
 
-def of_rows(rows: Sequence[Row], *, seconds: Mapping[str, float], data: str, num_samples: int) -> Overview | None:
+def of_rows(
+    rows: Sequence[Row],
+    *,
+    seconds: Mapping[str, float],
+    data: str,
+    num_samples: int,
+    gap_error: float | None = None,
+) -> Overview | None:
     """The first screen of a finished study; None if its rows lack a metric that it shows.
 
     Args:
@@ -33,13 +40,15 @@ def of_rows(rows: Sequence[Row], *, seconds: Mapping[str, float], data: str, num
         seconds: How long each method that trains a network took.
         data: The name of the data set, for lines of code.
         num_samples: The number of test rows.
+        gap_error: The standard error of plain training's gap that the test rows alone cause, as the story has it; None
+            takes that of its accuracy.
     """
     if not rows or any(key not in row.cells for row in rows for key in NEEDED):
         return None
     plain = next((row for row in rows if row.method == registry.ONE_HOT), None)
     judged = any(row.cells["nll"].best for row in rows)
     chosen = story.choose(rows) if judged and len(rows) > 1 else None
-    shown = {row.method: _row(row, seconds, num_samples) for row in rows}
+    shown = {row.method: _row(row, seconds, num_samples, gap_error if row is plain else None) for row in rows}
     kind: Literal["over", "under", "fine"] = "fine" if plain is None else shown[plain.method]["kind"]
     if plain is None:
         headline, detail = _without_baseline(rows, chosen)
@@ -56,11 +65,11 @@ def of_rows(rows: Sequence[Row], *, seconds: Mapping[str, float], data: str, num
     }
 
 
-def _row(row: Row, seconds: Mapping[str, float], num_samples: int) -> OverviewRow:
+def _row(row: Row, seconds: Mapping[str, float], num_samples: int, gap_error: float | None) -> OverviewRow:
     cells = row.cells
     right, gap, error = cells["accuracy"], cells["signed_gap"], cells["ece_hist"]
     by_seeds = (gap.std or 0.0) / math.sqrt(gap.n)
-    by_rows = math.sqrt(right.value * (1 - right.value) / num_samples)
+    by_rows = math.sqrt(right.value * (1 - right.value) / num_samples) if gap_error is None else gap_error
     return {
         "method": row.method,
         "right": right.value,

@@ -5,7 +5,7 @@ import io
 import math
 import os
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
@@ -241,13 +241,16 @@ def build(
         *advice.costs(rows),
         *advice.too_wide(rows),
     )
-    told = story.told(rows, gap_error=_gap_error(complete.get(registry.ONE_HOT, []))) if finished else ()
+    told = (
+        story.told(rows, gap_error=gap_error(result.test() for result in complete.get(registry.ONE_HOT, [])))
+        if finished
+        else ()
+    )
     return Table(tuple(shown), rows, sentences, spec, data or {}, finished, told)
 
 
-def _gap_error(results: Sequence[Result]) -> float:
+def gap_error(tests: Iterable[Predictions]) -> float:
     """The standard error of a gap that the test rows alone cause, averaged over seeds."""
-    tests = (result.test() for result in results)
     errors = [gap_and_error(test.probabilities, test.known_labels)[1] for test in tests]
     return statistics.fmean(errors) if errors else 0.0
 
