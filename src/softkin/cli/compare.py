@@ -162,7 +162,8 @@ def _add_values(command: argparse._ArgumentGroup) -> None:
     """Add the parameters of training methods; those of smoothing have defaults of their own here."""
     usual = {
         "alpha": "; auto adjusts it during training by the gap on validation rows; compare itself tries auto, 0.05, "
-        "0.2 and 0.5, unless another parameter has a list",
+        "0.2 and 0.5, unless another parameter has a list; a method without β tries as many values around these as α "
+        "and β have together",
         "beta": "; compare itself defaults to auto, fitted to what one-hot training confuses",
         "mixing": "; compare itself tries several values around the default, as many as for α and β",
         "top_m": "; a single value, not a list",

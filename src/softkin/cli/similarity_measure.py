@@ -33,7 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--alpha", type=float, default=0.1, help="probability mass on the other classes (default: 0.1)"
     )
     command.add_argument(
-        "--beta", type=_beta, help="sharpness of the similarity; auto: fitted to --baseline, 1 without one (default: 2)"
+        "--beta", type=_beta, help="sharpness of the similarity; auto: fitted to --baseline, 2 without one (default: 2)"
     )
     running.add_top_m(command)
     command.add_argument(
