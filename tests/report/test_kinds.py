@@ -202,6 +202,8 @@ def test_it_fits_is_drawn_and_accessible(modules, browser, folder, capsys, kind)
             if width > 1000:  # every section can be seen in the head; a phone scrolls it
                 cut = "return document.querySelector('nav') && Array.from(document.querySelectorAll('nav a'), (n) => n.getBoundingClientRect().right - document.querySelector('nav').getBoundingClientRect().right).filter((by) => by > 1)"
                 assert not page.run(cut)
+            unreachable = "return Array.from(document.querySelectorAll('.scroll')).filter((n) => n.scrollWidth > n.clientWidth + 1 && getComputedStyle(n).overflowX === 'hidden').map((n) => n.textContent.slice(0, 60))"
+            assert page.run(unreachable) == []  # what is beyond the edge of a table can be scrolled to
             page.wait(DRAWN)
             assert page.run(EMPTY) == []
             cut = "return Array.from(document.querySelectorAll('.multiple-name .name')).filter((n) => n.scrollWidth > n.clientWidth + 1).map((n) => n.textContent)"
