@@ -281,8 +281,21 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
     for model in models:
         if model.answers is None:
             raise SoftkinError(f"--abstain needs answers that stand for themselves, and {model.name} holds pixels.")
-        certificate = decisions.select(*model.answers, risk=arguments.abstain, confidence=arguments.abstain_confidence)
-        model.data["abstention"] = certificate.to_dict() | {"text": str(certificate)}
+        scores, right = model.answers
+        asked = arguments.abstain, arguments.abstain_confidence
+        certificate = decisions.select(scores, right, risk=asked[0], confidence=asked[1])
+        text = str(certificate)
+        if certificate.chosen is None:
+            least = _least(scores, right, *asked)
+            text += "" if least is None else f" From {100 * least:g} % on, some threshold passes."
+        model.data["abstention"] = certificate.to_dict() | {"text": text}
+
+
+def _least(scores: "Tensor", right: "Tensor", risk: float, confidence: float) -> float | None:
+    from softkin.decisions import thresholds
+
+    wrong = ~right.cpu().bool()
+    return thresholds.least_promised(scores.cpu().double(), lambda _: wrong, risk, confidence)
 
 
 def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predictions]":

@@ -95,11 +95,6 @@ MOST_TUNING = 5000
 RiskOf = Literal["answers", "rows"]
 
 
-def _above(error: float) -> list[float]:
-    """The whole percents above an error rate."""
-    return [percent / 100 for percent in range(math.floor(100 * error + 1e-9) + 1, 100)]
-
-
 class Selective(Rule):
     """The base of ``Abstain`` and ``Climb``: an error rate, a threshold that keeps it, and measures of answers."""
 
@@ -145,16 +140,12 @@ class Selective(Rule):
         chosen = self.selection_.chosen
         self.threshold_ = math.inf if chosen is None else chosen.threshold
         if chosen is None:
-            most = next((f for f in _above(self.error) if self._passes(scores, wrong, by, f)), None)
+            most = thresholds.least_promised(scores, wrong, self.error, self.confidence, self.candidates, by)
             from_ = "." if most is None else f"; from {100 * most:g} % on, some threshold passes."
             warnings.warn(
                 f"{str(self.selection_).rstrip('.')}; so the rule answers nothing: allow more errors{from_}",
                 stacklevel=5,
             )
-
-    def _passes(self, scores: Tensor, wrong: thresholds.Wrong, by: Tensor, error: float) -> bool:
-        placed = thresholds.by_coverage(by, len(scores), error, 1 - self.confidence, self.candidates)
-        return thresholds.tested_in_turn(scores, wrong, error, self.confidence, *placed).chosen is not None
 
     def guarantee(self) -> str:
         """The promise of the fitted rule."""

@@ -177,6 +177,20 @@ def tested_in_turn(
     return Selection(target, level, chosen, tested)
 
 
+def least_promised(
+    scores: Tensor, wrong: Wrong, target: float, level: float, candidates: int = CANDIDATES, by: Tensor | None = None
+) -> float | None:
+    """The least whole percent above ``target`` that some threshold keeps; None if none does.
+
+    A rate that is chosen by the same rows is promised a little less surely.
+    """
+    for percent in range(math.floor(100 * target + 1e-9) + 1, 100):
+        placed = by_coverage(scores if by is None else by, len(scores), percent / 100, 1 - level, candidates)
+        if tested_in_turn(scores, wrong, percent / 100, level, *placed).chosen is not None:
+            return percent / 100
+    return None
+
+
 def risk_control(scores: Tensor, wrong_above: Tensor, target: float) -> float:
     r"""The lowest θ that keeps the expected share of *all* rows that are answered wrong at or below ``target``.
 
