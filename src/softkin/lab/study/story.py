@@ -44,7 +44,7 @@ def told(rows: "Sequence[Row]", *, gap_error: float = 0.0) -> tuple[str, ...]:
     repaired, chosen = repair(rows), choose(rows)
     gap = plain.cells["signed_gap"]
     chance = 2 * max((gap.std or 0.0) / math.sqrt(gap.n), gap_error)
-    fine = is_calibrated(plain, chance)
+    fine = _is_calibrated(plain, chance)
     return (
         _how_wrong(plain, fine, chance),
         *_repair(rows, plain, repaired, fine),
@@ -213,7 +213,7 @@ def _how_wrong(plain: "Row", fine: bool, chance: float) -> str:
     return f"{says}, so it is {kind} by {100 * abs(gap.value):.1f} points; {hist}."
 
 
-def is_calibrated(plain: "Row", chance: float) -> bool:
+def _is_calibrated(plain: "Row", chance: float) -> bool:
     """Whether there is nothing to repair: the error is about that of perfect calibration, and there is no gap."""
     error = plain.cells[CALIBRATION]
     near = error.chance is not None and error.value <= error.chance + CLOSE
