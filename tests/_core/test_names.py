@@ -107,3 +107,16 @@ def test_words_that_most_names_share_go_before_letters_are_cut():
         "densenet-bc-100-cifar100-probs.npz",
     ]
     assert names.short_names(given) == ["net_lenet-5-cifar", "net_resnet32-hot-cifar", "densenet-bc-cifar100"]
+
+
+def test_case_and_hyphens_do_not_count_where_one_thing_can_be_meant(registry):
+    registry.add("blood-orange", 6, aliases=("moro",))
+    assert registry.canonical("BloodOrange") == registry.canonical("blood_orange") == "blood-orange"
+    registry.add("bloodorange ", 7)  # two things: neither is guessed
+    with pytest.raises(ValueError, match="got 'blood_orange'; did you mean"):
+        registry.canonical("blood_orange")
+
+
+def test_the_names_that_people_have_for_plain_training_and_uniform_smoothing_are_known():
+    assert METHODS.canonical("onehot") == METHODS.canonical("cross_entropy") == "one-hot"
+    assert METHODS.canonical("LS") == METHODS.canonical("label smoothing") == "uniform"

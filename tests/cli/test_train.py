@@ -50,6 +50,31 @@ def test_it_trains_predicts_and_writes(capsys, tmp_path):
     assert run(capsys, *arguments, "--force")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("short", "whole"),
+    [
+        (["--method", "we"], ["--method", "similarity", "--distance", "words"]),
+        (["--method", "L2+mixup"], ["--method", "similarity+mixup", "--distance", "l2"]),
+        (["--method", "learned-l2"], ["--method", "similarity", "--distance", "l2", "--prior-rows", "1"]),
+        (["--method", "OneHot"], ["--method", "one-hot"]),
+    ],
+)
+def test_methods_may_be_called_as_compare_calls_them(capsys, short, whole):
+    def record(*arguments):
+        code, output, errors = run(capsys, *QUICK, "--epochs", 1, "--json", *arguments)
+        assert code == 0, errors
+        return json.loads(output)
+
+    assert record(*short)["spec"] == record(*whole)["spec"]
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_beta_that_nothing_can_fit_is_said(capsys):
+    code, _, errors = run(capsys, *QUICK, "--epochs", 1, "--method", "we", "--beta", "auto")
+    assert code == 0, errors
+    assert "could fit --beta auto, so it is 2 here; `softkin compare` trains one" in " ".join(errors.split())
+
+
 def test_a_log_is_not_written_over_another_file(capsys, tmp_path):
     log = tmp_path / "thesis.tex"
     log.write_text("irreplaceable")
@@ -234,7 +259,7 @@ def test_labels_that_look_wrong_are_named_before_the_training(capsys, tmp_path):
     np.savez(path, features=features, labels=labels, class_names=np.array(["dolphin", "seal", "rose", "tulip"]))
     arguments = (path, "--method", "similarity", "--epochs", 1, "--validation", 12, "--test", 12)
     code, _, errors = run(capsys, *arguments, "--vectors", "glove")
-    assert code == 0
+    assert code == 0, errors
     assert errors.count("with 4 classes normalised distances are always extreme: at beta=2") == 1
     assert "always extreme" in run(capsys, *arguments, "--distance", "l2")[2]
     assert run(capsys, *arguments, "--beta", "1")[2] == ""
@@ -253,7 +278,7 @@ def test_what_a_network_learned_can_be_looked_at_and_auditioned(capsys, tmp_path
     (a, b, share), *_ = json.loads((folder / "record.json").read_text())["history"][-1]["similar"]
     assert float(s[a, b]) == pytest.approx(share)
     code, output, _ = command_line.run(capsys, "similarity", "show", learned)
-    assert code == 0
+    assert code == 0, errors
     assert "what a network learned to find similar in 3 epochs; alpha = 0.5" in output
     assert "another meaning" not in output  # the names have no part in it
     assert "--alias" not in output
@@ -262,5 +287,5 @@ def test_what_a_network_learned_can_be_looked_at_and_auditioned(capsys, tmp_path
         capsys, "similarity", "audition", tmp_path / "names.txt", "--against", folder / "validation.safetensors",
         "--matrix", learned,
     )  # fmt: skip
-    assert code == 0
+    assert code == 0, errors
     assert "similarity" in output

@@ -139,16 +139,24 @@ class Registry(Mapping[str, T], Generic[T]):
     def canonical(self, name: Any, argument: str | None = None, *, also: str = "") -> str:
         """The canonical name of a spelling; an unknown one raises an error that lists the names and the nearest one.
 
+        Case, hyphens, underscores and blanks do not count: "One_Hot" and "onehot" are "one-hot".
+
         Args:
             name: The spelling.
             argument: The argument or option that it belongs to, for the message; by default the kind.
             also: What else is allowed, for the message, such as "a .csv file".
         """
-        if isinstance(name, str):
-            for spelling in (name, name.lower()):
-                if spelling in self:
-                    return self._aliases.get(spelling, spelling)
+        if isinstance(name, str) and (found := self.find(name)) is not None:
+            return found
         self.refuse(name, argument, also=also)
+
+    def find(self, name: str) -> str | None:
+        """The canonical name of a spelling, whatever its case and hyphens, if only one thing can be meant."""
+        for spelling in (name, name.lower()):
+            if spelling in self:
+                return self._aliases.get(spelling, spelling)
+        meant = {self._aliases.get(known, known) for known in self.spellings if _letters(known) == _letters(name)}
+        return meant.pop() if len(meant) == 1 else None
 
     def refuse(self, name: Any, argument: str | None = None, *, also: str = "") -> NoReturn:
         """Raise the error for an unknown name."""
@@ -157,6 +165,11 @@ class Registry(Mapping[str, T], Generic[T]):
         if not isinstance(name, str):
             raise TypeError(f"{what} must be one of {listed}, got {name!r}.")
         raise ValueError(f"{what} must be one of {listed}, got {name!r}{did_you_mean(name, self.spellings)}")
+
+
+def _letters(name: str) -> str:
+    """A name without what people vary: case, and what stands between its words."""
+    return re.sub(r"[\s_-]+", "", name).casefold()
 
 
 def counted(number: int, thing: str) -> str:

@@ -69,7 +69,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def _add_labels(labels: argparse._ArgumentGroup) -> None:
     method = labels.add_argument("--method", default="one-hot", metavar="METHOD")
-    choices.choose(method, "training method, see above (default: one-hot)", choices.training_methods, separators="+")
+    named = "training method, see above, or a distance as in compare, such as we (default: one-hot)"
+    choices.choose(method, named, choices.training_methods, separators="+")
     auto = "; train itself defaults to auto, adjusted during training by the validation gap, as compare does"
     for option in choices.declared(choices.of_methods):
         declare(labels, [option], default=auto if option.name == "alpha" else "")
@@ -96,10 +97,38 @@ def _add_run(run: argparse._ArgumentGroup) -> None:
     run.add_argument("--json", action="store_true", help="print the record as JSON")
 
 
+def _as_in_compare(arguments: argparse.Namespace) -> None:
+    """Understand what `softkin compare` calls methods: similarity by its distance, `learned-` before a prior."""
+    from softkin import calibrators
+    from softkin.distances import SOURCES
+    from softkin.lab.study.columns import LEARNED
+    from softkin.lab.training.methods import METHODS, SIMILARITY
+
+    named = []
+    for part in arguments.method.split("+"):
+        source = SOURCES.find(part.removeprefix(f"{LEARNED}-"))
+        if METHODS.find(part) is not None:
+            named.append(part)
+        elif source is not None:
+            if arguments.distance is not None and SOURCES.find(arguments.distance) != source:
+                raise ValueError(f"--method {part} is {SIMILARITY.name} by {source}; leave --distance out.")
+            named.append(SIMILARITY.name)
+            arguments.distance = source
+            if part.startswith(LEARNED) and arguments.prior_rows is None:
+                arguments.prior_rows = 1
+        elif calibrators.REGISTRY.find(part) is not None:
+            fit = f"softkin calibrate fit run/validation.safetensors --method {part} --output calibrator/"
+            raise ValueError(f"--method {part} is fitted after a training: train without it, then `{fit}`.")
+        else:
+            named.append(part)
+    arguments.method = "+".join(named)
+
+
 def _session(arguments: argparse.Namespace) -> "Session":
     from softkin.lab.training.methods import parse
     from softkin.lab.training.session import Session
 
+    _as_in_compare(arguments)
     values = given(arguments, choices.declared(choices.of_methods))
     adjusted = any(part.name == "alpha" and part.automatic for part in parse(arguments.method)[0].parameters)
     from_file = arguments.distance is not None and (arguments.distance == "file" or Path(arguments.distance).suffix)

@@ -87,7 +87,7 @@ def from_distances(
 
     Args:
         distances: (K, K), finite and non-negative; the diagonal is ignored.
-        beta: Sharpness, at least 0. The paper uses 0.5 to 6. "auto" uses ``best_beta`` of ``outputs``, and 1 without
+        beta: Sharpness, at least 0. The paper uses 0.5 to 6. "auto" uses ``best_beta`` of ``outputs``, and 2 without
             outputs: for distances between names, values from 0.75 to 2 predict people's confusions of CIFAR-100 best.
         asymmetric: Allow d(k, k') ≠ d(k', k); by default such a matrix is taken for a mistake.
         top_m: Keep the m most similar classes of each and spread the remaining mass over the others; see

@@ -134,7 +134,7 @@ def check(name: object) -> str:
     if base == SIMILARITY.name:
         sources = ", ".join(method.name for method in registry.values() if method.source and not method.learned)
         raise ValueError(f"`methods` must name class-similarity smoothing by its distance ({sources}), got {name!r}.")
-    if base not in registry and base.lower() not in registry:
+    if registry.find(base) is None:
         several = registry.without(method.name for method in registry.values() if method.learned)
         several.refuse(base, "methods", also=f"{LEARNED}- before a distance such as {LEARNED}-we")
     base = registry.canonical(base, "methods")

@@ -141,7 +141,7 @@ class Session:
         train = split.train
         method, distances = self._labelled(split)
         run = TrainingRun(
-            self.method,
+            method.name,
             {name: value for name, value in self.values.items() if value is not None},
             self.seed,
             rows,
@@ -188,6 +188,12 @@ class Session:
             raise ValueError(f"`beta` and `top_m` must be left out: {distance} holds a finished similarity.")
         if ranks.world()[0] == 0:
             beta = self._value("beta", next(p.default for p in labelling.parameters if p.name == "beta"))
+            if beta == "auto":
+                warnings.warn(
+                    "only the predictions of a one-hot network could fit beta='auto', so it is "
+                    f"{similarity.AUTO_BETA:g} here; `softkin compare` trains one and fits it.",
+                    stacklevel=2,
+                )
             for sentence in label_doubts(
                 split.train, known_distance(distance), measured, beta, vectors=self.vectors, aliases=self.aliases
             ):

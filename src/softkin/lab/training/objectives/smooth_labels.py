@@ -40,7 +40,7 @@ PRIOR = Parameter(
 )
 
 
-class OneHot(Objective, name="one-hot"):
+class OneHot(Objective, name="one-hot", aliases=("cross-entropy", "ce")):
     """Plain training: cross-entropy towards the one-hot label e_k."""
 
 
@@ -81,7 +81,7 @@ def _moving(auto: AutoAlpha) -> str:
     return f"α from {auto.start:g} on, moved by {auto.rate:g}·(mean confidence − accuracy) at each validation"
 
 
-class Uniform(Smooth, name="uniform", parameters=(alpha_of(0.1),), tuned="alpha"):
+class Uniform(Smooth, name="uniform", aliases=("label-smoothing", "ls"), parameters=(alpha_of(0.1),), tuned="alpha"):
     """Uniform label smoothing: labels (1−α)·e_k + α/K (Szegedy et al., 2016)."""
 
     def __init__(self, method: "Method", num_classes: int) -> None:
