@@ -102,7 +102,123 @@ def gaps(figure: Figure) -> None:
     ax.legend(frameon=False, fontsize=SMALL, loc="upper right")
 
 
-FIGURES = {"audition": (audition, (6.4, 3.8)), "answers": (answers, (6.8, 2.8)), "gaps": (gaps, (6.4, 2.6))}
+def rules(figure: Figure) -> None:
+    """The gap that each rule for α leaves, a point for each data set and schedule."""
+    rows = list(table("auto_alpha.md", "schedule", "Lagrangian"))
+    names = list(rows[0])[4:]
+    ax = figure.subplots()
+    for place, name in enumerate(names):
+        for row in rows:
+            if found := numbers(row[name]):
+                long = row["epochs"] == "20"
+                colour = BLUE if long else ORANGE
+                ax.plot(
+                    max(found[0], 0.05), place + (0.12 if long else -0.12), "o", color=colour, markersize=4, alpha=0.6
+                )
+    for colour, label in ((ORANGE, "5 epochs"), (BLUE, "20 epochs")):
+        ax.plot([], [], "o", color=colour, markersize=4, label=label)
+    ax.set_yticks(range(len(names)), [name.strip("*") for name in names])
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.set_xticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
+    ax.set_xlabel(
+        "median of |validation gap| at the end, points (a point: a data set and a schedule; at most 0.05 at the left)"
+    )
+    ax.legend(frameon=False, fontsize=SMALL, loc="lower right")
+
+
+def rows(figure: Figure) -> None:
+    """The gap on test rows that "auto" leaves, against the number of validation rows that it has."""
+    found = list(table("auto_alpha.md", "validation rows", "largest test gap"))
+    shown = {
+        "CIFAR-100": ("o", BLUE),
+        "Fashion-MNIST": ("s", ORANGE),
+        "banking77": ("D", "#009e73"),
+        "CLINC150": ("^", GREY),
+    }
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, labels in zip(axes, ("uniform", "similarity"), strict=True):
+        for place, (name, (marker, colour)) in enumerate(shown.items()):
+            mine = [row for row in found if row["data"] == name and row["labels"] == labels]
+            sizes = [numbers(row["validation rows"].replace(",", ""))[0] * 1.08 ** (place - 1.5) for row in mine]
+            gaps, spreads = zip(*(numbers(row["test gap"]) for row in mine), strict=True)
+            ax.errorbar(sizes, gaps, yerr=spreads, fmt=f"{marker}-", color=colour, markersize=4, capsize=2, label=name)
+        ax.axhline(0, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
+        ax.set_xscale("log")
+        ax.set_xticks([100, 500, 5000], ["100", "500", "5,000"])
+        ax.minorticks_off()
+        ax.set_xlabel(f"validation rows ({labels} labels)")
+    axes[0].set_ylabel("test gap, points (bars: over 5 seeds)")
+    axes[1].legend(frameon=False, fontsize=SMALL, loc="upper right")
+
+
+def strengths(figure: Figure) -> None:
+    """The NLL of structured matrices against the strength of their prior, without and with similarity."""
+    lines = (DOCS / "measurements" / "structured.md").read_text().partition("## Tables")[2]
+    axes = figure.subplots(1, 3)
+    for ax, part in zip(axes, lines.split("\n### ")[1:], strict=True):
+        found = [
+            numbers(line.replace("-", "−")) for line in part.splitlines() if "of 20" in line and line.count("(") == 2
+        ]
+        scaled = next(numbers(line.replace("-", "−"))[0] for line in part.splitlines() if line.startswith("| TS:"))
+        strength = [row[0] for row in found]
+        nll = [row[1] for row in found]
+        for label, at, colour, marker in (
+            ("none", None, GREY, "o"),
+            ("names", 2, BLUE, "s"),
+            ("outputs", 7, ORANGE, "D"),
+        ):
+            values = nll if at is None else [base + row[at] for base, row in zip(nll, found, strict=True)]
+            ax.plot(strength, values, f"{marker}-", color=colour, markersize=4, label=f"similarity: {label}")
+        ax.axhline(scaled, color="black", linewidth=0.9, linestyle=(0, (3, 2)), label="temperature scaling")
+        ax.set_xscale("log")
+        ax.set_xlabel("λ")
+        ax.set_title(part.splitlines()[0], fontsize=SMALL)
+    axes[0].set_ylabel("NLL on the other half")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+
+
+def coverage(figure: Figure) -> None:
+    """How often 95 % intervals of six errors hold, a cell for each population and number of samples."""
+    text = (DOCS / "measurements" / "coverage.md").read_text().partition("Errors, 200 draws")[2]
+    metrics: dict[str, dict[str, list[str]]] = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
+        if line.startswith("| `") and cells[1:] == ["n = 40", "n = 200", "n = 1,000", "n = 10,000"]:
+            rows = metrics.setdefault(cells[0].strip("`"), {})
+        elif metrics and line.startswith("| ") and not line.startswith("| ---"):
+            rows[cells[0]] = cells[1:]
+        elif metrics and not line.startswith("|") and line.strip():
+            break
+    names = list(next(iter(metrics.values())))
+    axes = figure.subplots(1, len(metrics), sharey=True)
+    for ax, (metric, rows) in zip(axes, metrics.items(), strict=True):
+        values = [[numbers(cell)[0] if numbers(cell) else float("nan") for cell in rows[name]] for name in names]
+        ax.imshow(values, cmap="RdBu", vmin=85, vmax=105, aspect="auto")
+        for level, row in enumerate(values):
+            for place, value in enumerate(row):
+                if value < 93:
+                    ax.text(place, level, f"{value:g}", ha="center", va="center", fontsize=SMALL - 1)
+                elif value != value:
+                    ax.text(place, level, "–", ha="center", va="center", fontsize=SMALL - 1, color=GREY)
+        ax.set_xticks(range(4), ["40", "200", "1k", "10k"], fontsize=SMALL - 1)
+        ax.set_title(metric, fontsize=SMALL - 1)
+        ax.tick_params(length=0)
+    axes[0].set_yticks(range(len(names)), names)
+    figure.supxlabel(
+        "samples (red: too seldom, blue: more often than 95 %; cells below 93 % have their number)", fontsize=SMALL
+    )
+
+
+FIGURES = {
+    "audition": (audition, (6.4, 3.8)),
+    "answers": (answers, (6.8, 2.8)),
+    "gaps": (gaps, (6.4, 2.6)),
+    "rules": (rules, (6.8, 2.8)),
+    "rows": (rows, (6.8, 2.8)),
+    "strengths": (strengths, (7.2, 2.6)),
+    "coverage": (coverage, (7.6, 3.8)),
+}
 
 
 def main() -> None:
