@@ -127,7 +127,7 @@ class Row:
         source = registry.named(registry.parts(self.method)[0]).source
         if source is None:
             return 0
-        found = [values["beta"] for values in self.settled if "beta" in values]
+        found: list[Value] = [values["beta"] for values in self.settled if "beta" in values]
         if FINISHED not in source.options:  # a finished similarity ignores the β it is given
             found += [values["beta"] for values in self.chosen if "beta" in values]
         count = found.count(0)
