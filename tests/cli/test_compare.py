@@ -213,7 +213,7 @@ def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F81
     assert main(command) == 0
     out, err = capsys.readouterr()
     assert err.startswith("About 2 trainings, ")
-    assert "\nOn the validation rows (1 seed) one-hot training is " in err
+    assert "\nOn the validation rows (1 seed), for now, one-hot training is " in err
     for words in (
         "one-hot",
         "TS",
