@@ -51,7 +51,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     choices.choose(
         what.add_argument("--data", action=running.Data),
-        "data set: {}, a folder, .npz, .parquet … (default: cifar100-features; with --config: digits)",
+        "data set: {}, a folder, .npz, .parquet …, see softkin data --help (default: cifar100-features; with --config: "
+        "digits)",
         choices.data_sets,
         files=True,
     )
