@@ -499,9 +499,7 @@ def test_calibrate_fit_takes_the_best_by_cross_validation(capsys, tmp_path):
     code, output, _ = run(capsys, "calibrate", "fit", ROOT / "examples" / "churn.csv", "--output", tmp_path / "cal")
     assert code == 0
     held = predictions.load(ROOT / "examples" / "churn.csv", positive_class="1")
-    best = calibrators.fit_best(
-        held.scores, held.known_labels, calibrators.selection.default_candidates(), from_probabilities=True
-    )
+    best = calibrators.fit_best(held.scores, held.known_labels, from_probabilities=True, patient=False)
     assert type(calibrators.load(tmp_path / "cal")) is type(best.calibrator)
     first, rival = (one.calibrator.in_words() for one in best.candidates[:2])
     found = best.comparison

@@ -136,6 +136,16 @@ def test_where_a_calibrator_follows_values_are_chosen_for_what_it_makes_of_them(
     assert spec.candidates("one-hot") == [{}]
 
 
+def test_an_alpha_is_tried_by_all_that_smooth_and_refused_if_none_does():
+    spec = parsed("--methods", "one-hot,uniform,we,learned", "--alpha", "0.1", "--beta", "0.5,1,2,4")
+    assert {values["alpha"] for values in spec.candidates("we")} == {0.1}
+    assert [values["alpha"] for values in spec.candidates("uniform")] == [0.05, 0.0707107, 0.1, 0.2]
+    for methods in ("one-hot,learned,ps-kd", "one-hot,ts"):
+        with pytest.raises(ValueError, match="--alpha is for uniform smoothing and class similarity, and none"):
+            parsed("--methods", methods, "--alpha", "0.1")
+    assert parsed("--methods", "one-hot,learned").trials == 4
+
+
 def test_a_kin_head_is_seen_beside_its_controls(tmp_path, capsys):
     spec = parsed("--methods", "one-hot,ts,kin-head,we+kin-head")
     assert spec.methods == ("one-hot", "ts", "kin-head", "we+kin-head", "head", "we+head", "ensemble+ts")
@@ -203,7 +213,7 @@ def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F81
     assert main(command) == 0
     out, err = capsys.readouterr()
     assert err.startswith("About 2 trainings, ")
-    assert "\nOn the validation rows (1 seed) one-hot training is " in err
+    assert "\nOn the validation rows (1 seed), for now, one-hot training is " in err
     for words in (
         "one-hot",
         "TS",

@@ -23,6 +23,7 @@ _LATEX = str.maketrans(
         '"': r"\textquotedbl{}",
         "↑": r"$\uparrow$",
         "↓": r"$\downarrow$",
+        "‡": r"$^\ddagger$",
     }
 )
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~$])|([<>&])")

@@ -98,8 +98,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     method = fit.add_argument("--method", default=BEST)
     choose(
         method,
-        "the calibrator: one of {} (default: best, which chooses by cross-validation among those that need no search; "
-        "kin-head, a second head for few training rows, needs --features)",
+        "the calibrator: one of {} (default: best, which chooses by cross-validation and searches the penalty of the "
+        "one ahead; kin-head, a second head for few training rows, needs --features)",
         _with_best,
     )
     listing.add(fit, listing.calibrators)

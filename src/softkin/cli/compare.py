@@ -51,7 +51,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     choices.choose(
         what.add_argument("--data", action=running.Data),
-        "data set: {}, a folder, .npz, .parquet … (default: cifar100-features; with --config: digits)",
+        "data set: {}, a folder, .npz, .parquet …, see softkin data --help (default: cifar100-features; with --config: "
+        "digits)",
         choices.data_sets,
         files=True,
     )
@@ -162,8 +163,8 @@ def _add_values(command: argparse._ArgumentGroup) -> None:
     """Add the parameters of training methods; those of smoothing have defaults of their own here."""
     usual = {
         "alpha": "; auto adjusts it during training by the gap on validation rows; compare itself tries auto, 0.05, "
-        "0.2 and 0.5, unless another parameter has a list; a method without β tries as many values around these as α "
-        "and β have together",
+        "0.2 and 0.5, unless another parameter has a list; a method without β tries these values too, and others "
+        "around them until it has as many trials as α and β have together; learned and ps-kd have an α of their own",
         "beta": "; compare itself defaults to auto, fitted to what one-hot training confuses",
         "mixing": "; compare itself tries several values around the default, as many as for α and β",
         "top_m": "; a single value, not a list",
@@ -220,6 +221,11 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
     if arguments.alias:
         values["aliases"] = {**values.get("aliases", {}), **running.aliases(arguments)}
     spec = StudySpec.from_dict(values)
+    if arguments.alpha is not None and spec.methods and not spec.smooths:
+        raise ValueError(
+            "--alpha is for uniform smoothing and class similarity, and none of the methods is one; learned labels and "
+            "PS-KD try values around an α of their own."
+        )
     if arguments.methods is None or not (beside := columns.controls(spec.methods)):
         return spec
     if columns.TWO_NETWORKS in beside:

@@ -18,8 +18,9 @@ List, download and inspect data sets.
   show SOURCE   show the parts, rows, shape and classes of a source
 
 SOURCE is a path (class folders, parquet, CSV, JSONL, .npz, idx files, the official folders and archives of CIFAR and
-Tiny-ImageNet), a name of the list, digits, or owner/name of the Hugging Face hub. Downloads are kept in the cache:
-the folder that SOFTKIN_CACHE names, else the folder softkin in the user's cache folder."""
+Tiny-ImageNet), a name of the list, digits, or owner/name of the Hugging Face hub. An .npz holds features (N, d) or
+images (N, H, W) or (N, H, W, C), labels (N,) from 0 on, and class_names, K texts, the first of class 0. Downloads are
+kept in the cache: the folder that SOFTKIN_CACHE names, else the folder softkin in the user's cache folder."""
 EXAMPLE = "softkin data show digits"
 MORE_EXAMPLES = (
     "softkin data list",

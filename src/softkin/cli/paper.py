@@ -25,11 +25,20 @@ Repeat the study of Liu and JaJa, Class-Similarity Based Label Smoothing for Con
 
 NAME is table1 (CIFAR-100), table2 (Tiny-ImageNet), alpha, beta, ood, reliability, or a .toml file of the same form.
 Scale full trains the paper's networks for 200 epochs and needs GPUs. Scale small takes a few hours on two cores.
-Scale trial, which only table1 has, trains one seed at fixed values: 25 minutes per training on one core.
+Scale trial, which only table1 has, trains one seed at fixed values: 25 minutes per training on one core. What it gave
+us is shown by `softkin paper table table1 --scale trial`, without training.
 Finished runs are kept in the folder: the same command resumes after any interruption, and a run that several tables or
-figures need is done once."""
+figures need is done once.
+
+The paper's setting (α = 0.1, β chosen in [0.5, 6], GloVe vectors) on your own data is a comparison: the last
+example."""
 EXAMPLE = "softkin paper list"
-MORE_EXAMPLES = ("softkin paper run table1 --output paper/",)
+MORE_EXAMPLES = (
+    "softkin paper run table1 --output paper/",
+    "softkin paper table table1 --scale trial",
+    "softkin compare --data data.npz --methods one-hot,ts,uniform,mixup,dir-odir,ets,l1,l2,ae,we --alpha 0.1 "
+    "--beta 0.5,1,2,4,6 --vectors glove --tune none",
+)
 
 ACTIONS = ("list", "run", "table", "figure")
 DEFAULT_FOLDER = Path("softkin-paper")

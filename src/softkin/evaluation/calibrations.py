@@ -14,7 +14,7 @@ from softkin._core.names import did_you_mean
 from softkin._core.progress import track
 from softkin._io.files import from_number
 from softkin.calibrators import REGISTRY, Calibrator
-from softkin.calibrators.selection import BestFit, default_candidates, fit_best
+from softkin.calibrators.selection import BestFit, fit_best
 from softkin.evaluation import comparison, doubts
 from softkin.evaluation.results import CalibratorLine, Compared, ComparedCalibrators
 from softkin.metrics import catalogue
@@ -81,13 +81,13 @@ def zeros_as(predictions: Predictions, floor: float | None) -> tuple[float | Non
 
 
 def best(predictions: Predictions, *, floor: float | None = None) -> BestFit:
-    """The choice by five-fold cross-fitting among the calibrators that search no penalty of their own."""
+    """The choice by five-fold cross-fitting; the one ahead searches its penalty, where that is affordable."""
     return fit_best(
         predictions.scores,
         predictions.known_labels,
-        default_candidates(),
         from_probabilities=predictions.are_probabilities,
         floor=floor,
+        patient=False,
     )
 
 

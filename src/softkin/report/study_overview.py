@@ -268,13 +268,14 @@ def _choices(
     elif keeps and chosen is not plain:
         others = [row for row in rows if registry.parts(row.method)[0] != registry.ONE_HOT and repairs(row)]
         if others:
-            best = min(others, key=_by_nll)
+            best = story.control(min(others, key=_by_nll), rows)
             made.append(choice("option", best, "Can retrain?", f"Not shown to be worth it{_doubt(best, rows)}. "))
     if calibrator is not None:
         alone = [row for row in rows if registry.parts(row.method)[1] is None and row is not plain and repairs(row)]
         honest = [row for row in alone if shown[row.method]["kind"] == "fine"] or alone
         if honest:
-            made.append(choice("option", min(honest, key=_by_nll), "No calibrator in production?"))
+            best = story.control(min(honest, key=_by_nll), rows)
+            made.append(choice("option", best, "No calibrator in production?"))
     return [*made, *_avoid(rows, plain, chosen, shown)]
 
 

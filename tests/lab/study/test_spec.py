@@ -68,6 +68,25 @@ def test_by_default_every_smoothing_method_tunes_itself_in_one_training():
     assert [values["alpha"] for values in mixed.candidates("learned")] == [0.25, 0.9]
 
 
+@pytest.mark.parametrize(
+    ("alpha", "beta", "tried"),
+    [
+        (0.1, (1,), [0.1]),
+        (0.1, (1, 2), [0.1, 0.2]),
+        (0.1, (0.5, 1, 2, 4, 6), [0.05, 0.0707107, 0.1, 0.141421, 0.2]),
+        ((0.02, 0.5), (1, 2, 4), [0.01, 0.02, 0.0447214, 0.1, 0.5, 0.9]),
+        (("auto", 0.1), (1, 2), ["auto", 0.05, 0.1, 0.2]),
+        ("auto", (1, 2), ["auto"]),
+        (0.9, (1, 2, 4), [0.45, 0.636396, 0.9]),
+        (0.0, (1, 2), [0.0, 0.02]),
+    ],
+)
+def test_uniform_smoothing_tries_the_values_given_and_as_many_around_them_as_others_have_trials(alpha, beta, tried):
+    spec = StudySpec(methods=("uniform", "we"), alpha=alpha, beta=beta)
+    assert [values["alpha"] for values in spec.candidates("uniform")] == tried
+    assert tried == ["auto"] or len(tried) == spec.trials
+
+
 def test_small_values_are_tried_first_so_that_they_win_ties():
     spec = StudySpec(methods=("we", "uniform", "mixup"), alpha=(0.1, 0.02), beta=(4, 1), mixing=(0.4, 0.1, 0.2, 0.3))
     tried = [(values["alpha"], values["beta"]) for values in spec.candidates("we")]

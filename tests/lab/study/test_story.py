@@ -232,3 +232,55 @@ def test_several_networks_must_gain_more_on_a_calibrator_than_one(networks, chos
         row("l2", 0.01, 0.87, 0.8, cost=cost, shift=3),
     ]
     assert story.choose(judged(rows)).method == chosen
+
+
+def named_only(method, *cells, betas=(0.0, 0.0, 0.0, 0.2, 0.1), **options):
+    """A row of class similarity whose β of "auto" came out as these, seed by seed."""
+    made = row(method, *cells, **options)
+    values = tuple({"alpha": 0.1, "beta": "auto"} for _ in betas)
+    return replace(made, chosen=values, settled=tuple({"beta": beta} for beta in betas))
+
+
+def beside(*rows):
+    return judged([row("one-hot", 0.1, 1.0, 0.8, gap=0.1), row("ts", 0.01, 0.9, 0.8, shift=1), *rows])
+
+
+def test_smoothing_with_beta_0_is_not_recommended_as_class_similarity():
+    rows = beside(row("uniform", 0.01, 0.8509, 0.8, shift=2), named_only("we", 0.01, 0.84, 0.8))
+    assert story.choose(rows).method == "uniform"
+    said = told(rows)
+    assert any(sentence.startswith("Use uniform, ") for sentence in said)
+    assert said[-1] == (
+        "‡ WE is class similarity in name only: its β is 0 on 3 of 5 seeds, so that all wrong classes get the same "
+        "share, as in uniform smoothing."
+    )
+    similar = beside(
+        row("uniform", 0.01, 0.8509, 0.8, shift=2), named_only("we", 0.01, 0.84, 0.8, betas=(0.0, 1, 1, 1, 1))
+    )
+    assert story.choose(similar).method == "we"
+    assert "‡" not in " ".join(told(similar))
+
+
+def test_without_uniform_smoothing_beside_it_the_name_says_what_was_trained():
+    rows = beside(named_only("we", 0.01, 0.84, 0.8, betas=(0.0,) * 5), named_only("we+ts", 0.01, 0.85, 0.8))
+    said = told(rows)
+    assert any(sentence.startswith("Use uniform smoothing (trained here as WE), Hist P") for sentence in said)
+    assert said[-1] == (
+        "‡ WE and WE+TS are class similarity in name only: their β is 0 on at least 3 of 5 seeds, so that all wrong "
+        "classes get the same share, as in uniform smoothing."
+    )
+
+
+def test_learned_labels_whose_prior_is_uniform_are_not_chosen_for_their_prior():
+    rows = beside(row("learned+ts", 0.01, 0.8509, 0.8), named_only("learned-we+ts", 0.01, 0.84, 0.8, betas=(0.0,) * 5))
+    assert story.choose(rows).method == "learned+ts"
+    assert told(rows)[-1].endswith("on all 5 seeds, so that all wrong classes get the same share in their prior.")
+
+
+def test_a_similarity_from_a_file_has_its_own_beta():
+    made = named_only("file", 0.01, 0.84, 0.8)
+    values = tuple({"alpha": 0.1, "beta": 0.0} for _ in range(5))
+    assert (
+        story.choose(beside(row("uniform", 0.01, 0.8509, 0.8), replace(made, chosen=values, settled=()))).method
+        == "file"
+    )

@@ -215,3 +215,22 @@ def test_core_minutes_are_those_of_a_core_not_of_the_clock():
     assert tabulation._busy({"device": "cpu", "seconds": 9.0, "processor_seconds": 3.0}) == 3
     assert tabulation._busy({"device": "cuda", "seconds": 9.0, "processor_seconds": 3.0}) == 9
     assert tabulation._busy({"device": "cpu", "seconds": 9.0}) == 9  # recorded by an earlier version
+
+
+def test_a_table_marks_class_similarity_in_name_only(tmp_path):
+    spec = kept(methods=("one-hot", "ts", "uniform", "we"), seeds=(0, 1)).spec
+    records = results(tmp_path, {**SHARP, "uniform": (1.0, 0.1), "we": (1.0, 0.1)}, (0, 1))
+    for result in records:
+        if result.method == "we":
+            result.record.update(
+                {"values": {"alpha": 0.1, "beta": "auto"}, "found": {"beta": 0.0 if result.seed else 1.0}}
+            )
+    records = [result for result in records if result.method != "ets"]
+    table = build(spec, records, resamples=200)
+    assert table.row("we").title == "WE‡"
+    assert "\n| WE‡ |" in table.to_markdown()
+    assert "\nWE$^\\ddagger$ &" in table.to_latex()
+    assert "its β is 0 on 1 of 2 seeds" in table.recommendation[-1]
+    unfinished = build(spec, [result for result in records if result.method != "ts"], resamples=200)
+    assert unfinished.notes[-1] == table.recommendation[-1]
+    assert table.row("uniform").title == "uniform"

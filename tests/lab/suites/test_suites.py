@@ -7,6 +7,7 @@ from importlib import resources
 
 import pytest
 
+from places import ROOT
 from softkin import SoftkinError
 from softkin.cli import main
 from softkin.lab import suites
@@ -138,6 +139,24 @@ def test_the_trial_is_the_small_scale_with_nothing_chosen():
         suites.load("table2").parts("trial")
 
 
+def test_the_trial_shows_what_was_measured_to_whoever_has_not_run_it(tmp_path):
+    shown = suites.table(suites.load("table1"), tmp_path / "none", scale="trial")
+    ours = {(line.method, line.metric): line.ours for line in shown.lines if line.row == "WRN"}
+    page = (ROOT / "docs" / "measurements" / "paper_trial.md").read_text(encoding="utf-8")
+    table = [re.findall(r"[a-zA-Z][\w-]*|[\d.]+", re.sub(r"\(.*?\)", "", line)) for line in page.splitlines()]
+    of_methods = {cells[0].lower(): cells[1:] for cells in table if len(cells) == 12 and cells[0] != "method"}
+    places = {"accuracy": 0, "ece_hist": 3, "ece_hist_output": 5, "ece_kde": 7, "ece_kde_output": 9}
+    assert {
+        (name, key): float(cells[place]) for name, cells in of_methods.items() for key, place in places.items()
+    } == ours
+    text = shown.to_markdown()
+    assert "| WE | 41.7" in text.replace("41.70", "41.7")
+    assert "0.72 → 5.13" in text
+    assert f"as we measured them with this recipe, since {tmp_path / 'none'} holds no run of it." in text
+    small = suites.table(suites.load("table1"), tmp_path / "none").to_markdown()
+    assert "Nothing is run yet; `softkin paper table table1 --scale trial` shows values of ours." in small
+
+
 def test_sweeps_hold_the_other_parameter():
     for scale in SCALES:
         alphas = [part.study for part in suites.load("alpha").parts(scale)]
@@ -198,6 +217,7 @@ def test_options_of_parts():
         (("kind = \"table\"", "kind = \"tabel\""), "kind 'tabel' is not known; .*did you mean 'table'"),
         (("title =", "titel ="), "key 'titel' is not known; .*did you mean 'title'"),
         (("16.40, ", ""), "paper.DN.ece_hist must hold a number for each of 10 methods, got 9"),
+        (("accuracy = [40.7, ", "accuracy = ["), "trial.recorded.WRN.accuracy must hold a number for each of 10"),
         (("16.40", "-16.40"), "`paper.DN.ece_hist` must be finite and at least 0"),
         (("\"dir-odir\"", "\"dirodir\""), "`methods` must be one of .*, got 'dirodir'; did you mean 'dir-odir'"),
         (("[small.networks]\nWRN", "[small.networks]\nVGG"), "row of small.networks 'VGG' is not known"),

@@ -270,4 +270,5 @@ def implied(validation: list[Predictions]) -> str:
     over_seeds = statistics.stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else 0.0
     words = soft_labels.what_a_gap_implies(statistics.fmean(gaps), max(over_seeds, statistics.fmean(errors)))
     seeds = f"{len(gaps)} seeds" if len(gaps) > 1 else "1 seed"
-    return f"On the validation rows ({seeds}) one-hot training is {words}."
+    later = "The summary at the end is about the test rows, so its numbers differ a little."
+    return f"On the validation rows ({seeds}), for now, one-hot training is {words}. {later}"

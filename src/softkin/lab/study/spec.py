@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -73,14 +74,15 @@ class StudySpec:
     beta: tuple[Value, ...] = ("auto",)
     """Grids of the class-similarity methods: every α with every β, small values first, so that they win ties. With α
     "auto", the validation gap adjusts α during training; with β "auto", β is fitted to the confusions of one-hot
-    training on validation rows. Uniform smoothing takes its α from the same grid; learned labels do not, because
-    its α has another meaning"""
+    training on validation rows. Uniform smoothing tries the same α, and others around them where β gives the rest more
+    trials; learned labels do not, because its α has another meaning"""
     top_m: int | None = None
     """For the class-similarity methods: the number of most similar classes that keep their share of α, while the others
     divide the rest evenly; None: all"""
     uniform_alpha: tuple[Value, ...] = ()
     mixing: tuple[float, ...] = ()
-    """Grids of uniform smoothing's α and of mixup's a; empty: as many values as other methods, around the default"""
+    """Grids of uniform smoothing's α and of mixup's a; empty: as many values as other methods, of α those of ``alpha``
+    among them, of a around the default"""
     select: str | None = None
     """The number on validation rows that chooses among values: a metric's key, or "refined-nll", the NLL after a
     temperature. None: "refined-nll" for a method that is followed by a calibrator, which repairs the rest; "nll" for
@@ -212,6 +214,14 @@ class StudySpec:
         return any(registry.parts(name)[1] == USES_KIN for name in self.heads)
 
     @property
+    def smooths(self) -> bool:
+        """Whether the study's α applies to one of its methods."""
+        methods = [registry.named(base) for base in self.bases()]
+        return any(
+            _smooths(method.training) or (method.source is not None and not method.learned) for method in methods
+        )
+
+    @property
     def trials(self) -> int:
         """The number of values that every tunable method tries; the same for all, to keep the comparison fair."""
         bases = self.bases() if self.methods else list(PAPER)
@@ -222,7 +232,7 @@ class StudySpec:
         if len(self.parameters.get(PRIOR.name, ())) > 1:
             counts[PRIOR.name] = len(self.parameters[PRIOR.name])
         smoothing = any(_smooths(method.training) for method in methods)
-        if smoothing and not counts and not self.uniform_alpha and len(self.alpha) > 1:
+        if smoothing and not self.uniform_alpha and len(self.alpha) > max((1, *counts.values())):
             counts["alpha"] = len(self.alpha)
         if self.uniform_alpha and smoothing:
             counts["uniform_alpha"] = len(self.uniform_alpha)
@@ -259,21 +269,16 @@ class StudySpec:
         parameter = _tuned(training)
         listed: tuple[Value, ...] = self.mixing if training.tuned == "mixing" else ()
         listed = listed or self.parameters.get(training.tuned, ())
-        ends = parameter.default, parameter.default
         if _smooths(training):
-            listed = self.uniform_alpha
-            if not listed:
-                listed = self.alpha if len(self.alpha) == self.trials else ("auto",) if "auto" in self.alpha else ()
-            numbers = _numbers(self.alpha)
-            ends = (min(numbers), max(numbers)) if numbers else ends
-        tried = _small_first(listed or _spread(*ends, self.trials))
+            listed = self.uniform_alpha or _filled(self.alpha, self.trials)
+        tried = _small_first(listed or _spread(parameter.default, self.trials))
         return [{training.tuned: value, **fixed} for value in tried]
 
     def _leaning(self, kept: Mapping[str, Value]) -> list[dict[str, Value]]:
         """The values of learned labels with a prior: its weights if the study lists several, otherwise values of α."""
         usual = _tuned(METHODS[registry.LEARNED]).default
         rows = _small_first(self.parameters.get(PRIOR.name, (PRIOR_ROWS,)))
-        alphas = (usual,) if len(rows) > 1 else _spread(usual, usual, self.trials)
+        alphas = (usual,) if len(rows) > 1 else _spread(usual, self.trials)
         beta = self.beta[0] if len(self.beta) == 1 else "auto"
         return [{"alpha": alpha, "beta": beta, **kept, PRIOR.name: weight} for alpha in alphas for weight in rows]
 
@@ -436,13 +441,32 @@ def _texts(values: Any, name: str) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _spread(low: float, high: float, count: int) -> tuple[float, ...]:
-    """``count`` values in equal ratios from half of ``low`` to twice ``high``; a single value in the middle."""
+def _filled(given: Sequence[Value], count: int) -> tuple[Value, ...]:
+    """These values of α, and others until there are ``count``, if any of them is a number.
+
+    Twice the largest comes first, then half of the least, then the middles of the widest gaps between values.
+    """
+    numbers = set(_numbers(given))
+    least, largest = (max(0.01, end(numbers, default=0.01)) for end in (min, max))
+    missing = count - len(given) if numbers else 0
+    for value in (min(2 * largest, 0.9), least / 2):  # α stays below 1
+        if missing > 0 and value not in numbers:
+            numbers.add(value)
+            missing -= 1
+    for _ in range(missing):
+        ordered = sorted(value for value in numbers if value > 0)
+        low, high = max(pairwise(ordered), key=lambda pair: round(pair[1] / pair[0], 6))
+        numbers.add(float(f"{math.sqrt(low * high):.6g}"))
+    return (*(value for value in given if isinstance(value, str)), *sorted(numbers))
+
+
+def _spread(usual: float, count: int) -> tuple[float, ...]:
+    """``count`` values in equal ratios from half of the usual one to twice that; a single value is the usual one."""
     if count == 1:
-        return (float(f"{math.sqrt(low * high):.6g}"),)
-    low = max(low, 0.01)  # α = 0 has no half
-    start, end = low / 2, 2 * max(low, high)
-    if high < 1:
+        return (float(f"{usual:.6g}"),)
+    usual = max(usual, 0.01)  # 0 has no half
+    start, end = usual / 2, 2 * usual
+    if usual < 1:
         end = min(end, 0.9)  # α stays below 1, and no two trials are the same
     ratio = (end / start) ** (1 / (count - 1))
     return tuple(float(f"{start * ratio**i:.6g}") for i in range(count))

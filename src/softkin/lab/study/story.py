@@ -1,7 +1,7 @@
-"""The story of a study in at most five sentences, from the marks of its table alone.
+"""The story of a study in at most five sentences and a warning, from the marks of its table alone.
 
 How wrong is plain training? What repairs it without training again? Is it worth training differently, with which
-method, for how much? What does that cost? What would decide more?
+method, for how much? What does that cost? What would decide more? The warning is about class similarity that was none.
 """
 
 import math
@@ -16,6 +16,8 @@ from softkin.lab.study.significance import Difference
 if TYPE_CHECKING:
     from softkin.lab.study.tabulation import Row
 
+UNIFORM = "uniform"
+"""The control of class-similarity smoothing: the same without similarity"""
 CALIBRATION = "ece_hist"  # the gap between confidence and accuracy, which the methods should close
 DECIDING = {CALIBRATION: "Hist P", "nll": "NLL", "accuracy": "accuracy"}
 NEGLIGIBLE = {CALIBRATION: 0.001, "nll": 0.005, "accuracy": 0.001}
@@ -23,6 +25,8 @@ NEGLIGIBLE = {CALIBRATION: 0.001, "nll": 0.005, "accuracy": 0.001}
 CLOSE = 0.01  # a point of Hist P or accuracy: so little excludes no method, however certain many seeds make it
 WORTH = 0.015  # nats of NLL that another training must gain; or a point of accuracy
 MOST_SEEDS = 100  # more seeds than these are no advice
+IN_NAME_ONLY = "‡"
+"""The mark of class similarity in name only: smoothing with β = 0"""
 
 
 def told(rows: "Sequence[Row]", *, gap_error: float = 0.0) -> tuple[str, ...]:
@@ -40,7 +44,8 @@ def told(rows: "Sequence[Row]", *, gap_error: float = 0.0) -> tuple[str, ...]:
         best = next(row for row in rows if row.cells["nll"].best)
         level = [row for row in rows if row.cells["nll"].tie]
         others = f"; {_named(level)} cannot be told from it" if level else ""
-        return (f"{best.title} has the lowest NLL, {_numbers(best)}{others}.", *_deciding(rows, best, None))
+        lowest = f"{best.title} has the lowest NLL, {_numbers(best)}{others}."
+        return (lowest, *_deciding(rows, best, None), *warned(rows))
     repaired, chosen = repair(rows), choose(rows)
     gap = plain.cells["signed_gap"]
     chance = 2 * max((gap.std or 0.0) / math.sqrt(gap.n), gap_error)
@@ -51,6 +56,7 @@ def told(rows: "Sequence[Row]", *, gap_error: float = 0.0) -> tuple[str, ...]:
         *_training(rows, chosen, repaired),
         _use(chosen, plain, fine),
         *_deciding(rows, chosen, repaired or plain),
+        *warned(rows),
     )
 
 
@@ -80,10 +86,13 @@ def choose(rows: "Sequence[Row]") -> "Row":
     in NLL the ones are left that lead in accuracy, and in Hist P or come close to it. Of these the simplest is chosen
     that is not distinguishable from the one of the lowest NLL. From simple to complex: one-hot as it is, one-hot with a
     calibrator, another training, that with a calibrator, several passes or networks.
+
+    Class similarity in name only stands for its control, which is chosen in its place.
     """
     plain = _row(rows, registry.ONE_HOT)
     kept, rival = repair(rows) or plain, rival_of(rows)
-    leading = [row for row in rows if _leads(row, "nll")]
+    leaders = {control(row, rows).method for row in rows if _leads(row, "nll")}
+    leading = [row for row in rows if row.method in leaders]
     if kept is not None and rival is not None:
         leading = [row for row in leading if _worth(row, rival) and _gains(row, kept)]
         if _leads(kept, "nll") or not leading:
@@ -94,6 +103,15 @@ def choose(rows: "Sequence[Row]") -> "Row":
         left = [row for row in leading if _leads(row, metric) or row.cells[metric].value <= smallest + close]
         leading = left or leading
     return _simplest_of_the_best(leading)
+
+
+def control(row: "Row", rows: "Sequence[Row]") -> "Row":
+    """The row of the same labels without class similarity, if a row has it in name only; otherwise that row itself."""
+    if not row.in_name_only:
+        return row
+    base, plus, calibrator = row.method.partition("+")
+    without = registry.LEARNED if registry.named(base).learned else UNIFORM
+    return _row(rows, f"{without}{plus}{calibrator}") or row
 
 
 def rival_of(rows: "Sequence[Row]") -> "Row | None":
@@ -300,7 +318,34 @@ def _use(chosen: "Row", plain: "Row", fine: bool) -> str:
     cost = [("another training" if networks <= 1 else f"{networks:g} trainings") if again else "no training"]
     cost += [f"{passes:g} passes a prediction"] if passes > 1 else []
     cost += [f"{memory:.3g} times the memory"] if memory > 1.005 else []
-    return f"Use {chosen.title}, {_numbers(chosen)}; it costs {', '.join(cost)}{fitted}."
+    name = chosen.title
+    if chosen.in_name_only and not registry.named(base).learned:
+        name = f"uniform smoothing (trained here as {registry.title(chosen.method)})"
+    return f"Use {name}, {_numbers(chosen)}; it costs {', '.join(cost)}{fitted}."
+
+
+def warned(rows: "Sequence[Row]") -> list[str]:
+    """Which methods are called class similarity and were none."""
+    said = []
+    for learned, where in ((False, ", as in uniform smoothing"), (True, " in their prior")):
+        found = [
+            row for row in rows if row.in_name_only and registry.named(registry.parts(row.method)[0]).learned == learned
+        ]
+        if not found:
+            continue
+        seeds, least = len(found[0].chosen), min(row.in_name_only for row in found)
+        most = "at least " * any(row.in_name_only != least for row in found)
+        on = (
+            ("the only seed" if seeds == 1 else f"all {seeds} seeds")
+            if least == seeds
+            else f"{most}{least} of {seeds} seeds"
+        )
+        one, titles = len(found) == 1, [registry.title(row.method) for row in found]
+        said.append(
+            f"{IN_NAME_ONLY} {_listed(titles)} {'is' if one else 'are'} class similarity in name only: "
+            f"{'its' if one else 'their'} β is 0 on {on}, so that all wrong classes get the same share{where}."
+        )
+    return said
 
 
 def _deciding(rows: "Sequence[Row]", chosen: "Row", kept: "Row | None") -> list[str]:

@@ -34,6 +34,9 @@ from softkin.metrics.scopes import Claims
 from softkin.metrics.statistics import Mean, Statistic, Streamed
 from softkin.predictions import Predictions
 
+FINISHED = "matrix"
+"""The option of the distance source that may read a finished similarity"""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -114,6 +117,21 @@ class Row:
     """The fields of the recipe that were searched: ``chosen``, ``tried``, ``gain`` in validation NLL"""
     cost: Cost | None = None
     """The cost relative to the plain network: ``passes`` per prediction, factor of ``memory``, ``networks`` trained"""
+
+    @property
+    def in_name_only(self) -> int:
+        """The number of seeds on which the β of class similarity is 0, if that is at least half of them; otherwise 0.
+
+        With β = 0 all wrong classes are equally similar, and the labels are those of uniform smoothing.
+        """
+        source = registry.named(registry.parts(self.method)[0]).source
+        if source is None:
+            return 0
+        found: list[Value] = [values["beta"] for values in self.settled if "beta" in values]
+        if FINISHED not in source.options:  # a finished similarity ignores the β it is given
+            found += [values["beta"] for values in self.chosen if "beta" in values]
+        count = found.count(0)
+        return count if 2 * count >= len(self.chosen) else 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -246,7 +264,8 @@ def build(
         if finished
         else ()
     )
-    return Table(tuple(shown), rows, sentences, spec, data or {}, finished, told)
+    notes = sentences if told else (*sentences, *story.warned(rows))
+    return Table(tuple(shown), rows, notes, spec, data or {}, finished, told)
 
 
 def gap_error(tests: Iterable[Predictions]) -> float:
@@ -425,7 +444,8 @@ def _row(
     chosen = tuple(dict(result.record["values"]) for result in results)
     settled = tuple(dict(result.record.get("found", {})) for result in results)
     target, cost = record.get("effective_target"), record.get("cost")
-    return Row(method, registry.title(method), cells, chosen, settled, target, record.get("recipe"), cost)
+    row = Row(method, registry.title(method), cells, chosen, settled, target, record.get("recipe"), cost)
+    return replace(row, title=f"{row.title}{story.IN_NAME_ONLY}") if row.in_name_only else row
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -40,6 +40,8 @@ SCALE_KEYS = {
     "reliability": {"parts"},
 }
 NOTES = {"notes", "claims"}  # may be left out
+RECORDED = "recorded"
+"""What we measured at a scale of a table, by row and metric in %, for readers who have not run it; may be left out"""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,11 @@ class PaperSpec:
         """The paper's value in %; None if it prints none."""
         printed = self.values.get(row, {}).get(metric)
         return None if printed is None else printed[self.methods.index(method)]
+
+    def recorded(self, scale: str, row: str, metric: str, method: str) -> float | None:
+        """The value in % that we measured at this scale; None if there is none."""
+        known = self._scale(scale).get(RECORDED, {}).get(row, {}).get(metric)
+        return None if known is None else float(known[self.methods.index(method)])
 
     def about(self, scale: str) -> str:
         """A description of what is trained at this scale."""
@@ -253,12 +260,7 @@ def _checked(
         networks[row] = str(_needed(printed, "network", f"paper.{row}"))
         values[row] = {}
         for metric in METRICS:
-            numbers = _needed(printed, metric, f"paper.{row}")
-            if len(numbers) != len(methods):
-                raise ValueError(
-                    f"paper.{row}.{metric} must hold a number for each of {len(methods)} methods, got {len(numbers)}."
-                )
-            values[row][metric] = tuple(checks.at_least_zero(number, f"paper.{row}.{metric}") for number in numbers)
+            values[row][metric] = _each(_needed(printed, metric, f"paper.{row}"), methods, f"paper.{row}.{metric}")
     groups = tuple(tuple(check_method(method) for method in group) for group in content.get("groups", ()))
     if kind == "sweep":
         require(content["parameter"], PARAMETERS, "parameter")
@@ -267,7 +269,10 @@ def _checked(
         for key in sorted({"about", *SCALE_KEYS[kind]}):
             _needed(about, key, scale)
         for key in about:
-            require(key, sorted({"about", *SCALE_KEYS[kind]}), f"key of {scale}")
+            require(key, sorted({"about", *SCALE_KEYS[kind]} | ({RECORDED} if networks else set())), f"key of {scale}")
+        for row, measured in about.get(RECORDED, {}).items():
+            for metric, numbers in measured.items():
+                _each(numbers, methods, f"{scale}.{RECORDED}.{row}.{metric}")
         for row in about.get("networks", {}):
             if networks:
                 require(row, list(networks), f"row of {scale}.networks")
@@ -293,6 +298,13 @@ def _checked(
             if beside is not None and part.study.model is not None:
                 models.require_trust(part.study.model, trust_model, where=str(name))
     return spec
+
+
+def _each(numbers: Sequence[float], methods: Sequence[str], where: str) -> tuple[float, ...]:
+    """A number of at least 0 for each method."""
+    if len(numbers) != len(methods):
+        raise ValueError(f"{where} must hold a number for each of {len(methods)} methods, got {len(numbers)}.")
+    return tuple(checks.at_least_zero(number, where) for number in numbers)
 
 
 def _needed(content: Mapping[str, Any], key: str, where: str = "") -> Any:

@@ -4,7 +4,7 @@ import csv
 import io
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from softkin._io import escape
 from softkin.lab import study
 from softkin.lab.study import Result, columns
 from softkin.lab.study.perform import recipe_of
-from softkin.lab.suites.printed import METRICS, PaperSpec, Part
+from softkin.lab.suites.printed import METRICS, RECORDED, PaperSpec, Part
 from softkin.lab.training.methods import in_words
 
 UNREFLECTED = {"ece_kde": "ece_kde_unreflected", "ece_kde_output": "ece_kde_output_unreflected"}
@@ -172,6 +172,7 @@ def table(
         "summed per sample. Floor: what smoothing alone adds to KDE O, from which no winner is derived. The .csv has "
         "every number, also under perfect calibration and with the kernel density as the paper writes it."
     )
+    shown = False
     for part in parts:
         results = of_part(part, folder)
         done = {(result.method, result.seed) for result in results}
@@ -180,9 +181,16 @@ def table(
             notes.append(f"{part.study.name}: {left} results are missing; {_advice(spec, scale)} resumes.")
         for metric in ("accuracy", *METRICS, *_ood_metrics(part)):
             for method in part.study.methods:
-                lines.append(
-                    _line(spec, part, metric, method, [result for result in results if result.method == method])
-                )
+                own = [result for result in results if result.method == method]
+                line = _line(spec, part, metric, method, own)
+                if not results and (known := spec.recorded(scale, part.row, metric, method)) is not None:
+                    line, shown = replace(line, ours=known, n=len(part.study.seeds)), True
+                lines.append(line)
+    others = [name for name in spec.scales if RECORDED in spec.scales[name] and name != scale]
+    if shown:
+        notes.append(f"Ours: as we measured them with this recipe, since {folder} holds no run of it.")
+    elif others and not any(line.n for line in lines):
+        notes.append(f"Nothing is run yet; `softkin paper table {spec.name} --scale {others[0]}` shows values of ours.")
     trained = spec.scales[scale].get("networks", {})
     for row, printed in spec.values.items():  # the paper's values that this scale does not run
         if row not in {part.row for part in parts}:
