@@ -289,7 +289,7 @@ def test_the_threshold_moves_by_keyboard_and_by_drag(page, predictions, data):
     shown = page.run("return document.querySelector('#abstain [data-certified]')?.dataset.certified ?? null")
     assert (None if shown is None else float(shown)) == (None if rule is None else rule["threshold"])
     said = re.sub(
-        r"0\.\d{3,}", lambda found: f"{100 * float(found[0]):.1f} %", data["variants"][0]["abstention"]["text"]
+        r"0\.\d{3,}", lambda found: f"{100 * float(found[0]):.6g} %", data["variants"][0]["abstention"]["text"]
     )
     assert page.text("#certified").replace("\u202f%", " %") == said
     for certified in data["variants"][0]["certified"]:
