@@ -139,6 +139,23 @@ def test_rows_of_the_fit_are_noticed(capsys, tmp_path):
     assert "the rules were fitted on" in json.loads(output)["warnings"][0]
 
 
+@pytest.mark.filterwarnings("default")
+def test_rows_of_the_fit_are_noticed_however_the_file_is_read(capsys, tmp_path):
+    """Scores of two digits, so that most rows equal another: as pairs and as classes they are the same rows."""
+    rng = np.random.default_rng(0)
+    p = rng.random(400).round(2)
+    lines = [f"{score},{int(rng.random() < score)}" for score in p]
+    (tmp_path / "churn.csv").write_text("\n".join(["score,churned", *lines]) + "\n")
+    rule, as_pairs = ("--rule", "abstain", "--error", 0.4), ("--outcome", "churned")
+    fit = ("decide", "fit", tmp_path / "churn.csv", *rule, *as_pairs, "--output", tmp_path / "rule")
+    assert run(capsys, *fit)[0] == 0
+    for options in (as_pairs, ()):
+        apply = ("decide", "apply", tmp_path / "rule", tmp_path / "churn.csv", *options, "--force")
+        code, _, errors = run(capsys, *apply, "--output", tmp_path / "answers.csv")
+        assert code == 0
+        assert "400 of the 400 samples of churn.csv are among those that the abstain rule was" in errors
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("rule", [("abstain", "--error", 0.4), ("sets",), ("climb", "--tree", "names", "--error", 0.4)])
 def test_answers_stand_beside_the_columns_of_a_table(capsys, tmp_path, rule):

@@ -47,12 +47,12 @@ def test_what_the_rows_cannot_support_is_said_and_what_the_model_cannot_is_warne
     z, y = calibrated_rows(np.random.default_rng(0), 2000, 4, 0.1)
     with pytest.warns(
         UserWarning,
-        match="No threshold keeps an error rate of at most 5 % .*; so the rule answers nothing: allow more errors; from (?P<most>[0-9]+) % on",
+        match="No threshold keeps an error rate of at most 5 % .* that one keeps is [0-9]+ %.* So this rule answers nothing",
     ) as caught:
         rule = decisions.Abstain(0.05).fit(z, y)
     assert (rule.predict(z) == -1).all()
     assert rule.guarantee().startswith("It answers nothing: with confidence 95 %,")
-    named = int(re.search(r"from (\d+) % on", str(caught[0].message))[1])
+    named = int(re.search(r"keeps is (\d+) %", str(caught[0].message))[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = [

@@ -27,6 +27,7 @@ def test_by_hand():
     none = decisions.select(scores, right, risk=0.01, confidence=0.8, candidates=5)
     assert none.chosen is None
     assert "No threshold keeps an error rate of at most 1 % with confidence 80 %" in str(none)
+    assert none.least == 0.11  # above 0.8 are 20 rows without an error, and 1 − 0.1^(1/20) is 10.9 %
 
 
 def test_scores_of_few_values_keep_the_promise():
@@ -75,6 +76,26 @@ def test_the_choice_equals_the_procedure_one_coverage_after_another():
         assert (chosen and (chosen.answered, chosen.wrong)) == fallback(scores, wrong, target, delta)
         seen.add(None if chosen is None else chosen.answered == n)
     assert seen == {None, True, False}
+
+
+def test_where_no_threshold_keeps_a_rate_the_least_that_one_keeps_is_named():
+    rng = np.random.default_rng(4)
+    seen = set()
+    for _ in range(40):
+        n, target, delta = int(rng.integers(50, 600)), rng.choice([0.01, 0.05, 0.125]), rng.choice([0.05, 0.2])
+        scores = rng.random(n)
+        wrong = rng.random(n) < rng.choice([0.2, 0.6, 1.0]) * (1 - scores) ** rng.choice([0, 0.5, 1])
+        found = decisions.select(scores, ~wrong, risk=target, confidence=1 - delta)
+        if found.chosen is not None:
+            assert found.least is None
+            continue
+        kept = [p / 100 for p in range(1, 100) if p / 100 > target and fallback(scores, wrong, p / 100, delta)]
+        assert found.least == (kept[0] if kept else None)
+        assert found.to_dict()["least"] == found.least
+        words = "The least whole percent that one keeps is" if kept else "the strictest has the bound"
+        assert (f"{words} {100 * kept[0]:g} %" if kept else words) in str(found)
+        seen.add(bool(kept))
+    assert seen == {True, False}
 
 
 @pytest.mark.slow
@@ -194,6 +215,14 @@ def test_a_threshold_next_to_1_is_written_so_that_it_can_be_used():
     assert float(str(selection).split("above ")[1].split(",")[0]) < 1
     usual = decisions.select(torch.linspace(0.5, 1, 1000) / 3, torch.ones(1000) > 0, risk=0.001, confidence=0.5)
     assert f"above {usual.chosen.threshold:.6f}, abstain" in str(usual)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "text"),
+    [(0.9845, "98.45 %"), (0.29, "29 %"), (0.0, "0 %"), (-np.inf, "any"), (1 / 3, "33.3333 %"), (1 - 1e-9, "99.9999999 %")],
+)  # fmt: skip
+def test_a_threshold_in_percent_has_the_digits_that_find_its_rows_again(threshold, text):
+    assert decisions.thresholds.in_percent(threshold) == text
 
 
 @pytest.mark.parametrize("target", [0.02, 0.05, 0.13, 0.3])

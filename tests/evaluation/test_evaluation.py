@@ -29,7 +29,7 @@ def test_help_and_examples(capsys, tmp_path, monkeypatch):
     assert "if calibrated" in output
     assert "(floor)" in output
     assert "Answer where the confidence is above 0.9" in output
-    assert "→ 98.2 %" in output
+    assert "→ 98.2222 %" in output
 
 
 def test_output_report_and_force(capsys, tmp_path):
@@ -218,3 +218,21 @@ def test_pairs_of_several_models_are_compared_on_one_page(capsys, tmp_path):
     assert output.startswith("2 models, 300 pairs each")
     assert (page["kind"], page["num_samples"]) == ("comparison", 300)
     assert page["overview"]["headline"].startswith("Use first.csv")
+
+
+@pytest.mark.filterwarnings("ignore:.*is read as the confidence of pairs")
+def test_bounds_below_the_rate_that_do_not_count_are_explained(capsys, tmp_path):
+    """The surest tenth is often wrong and the rest is right: the tests end at once, though later bounds are low."""
+    lines = [f"{1 - row / 2000},{int(row % 3 > 0 or row > 100)}" for row in range(1000)]
+    (tmp_path / "pairs.csv").write_text("\n".join(["confidence,correct", *lines]) + "\n")
+    options = ("--resamples", 100, "--abstain")
+    code, output, errors = run(capsys, "evaluate", tmp_path / "pairs.csv", *options, 0.1)
+    assert code == 0, errors
+    assert "No threshold keeps an error rate of at most 10 % with confidence 95 %. The least whole percent" in " ".join(
+        output.split()
+    )
+    assert "A bound below the rate is not enough" in output
+    assert "\n         89.65 %" in output  # in full: above 89.6 % is one row more
+    code, output, _ = run(capsys, "evaluate", tmp_path / "pairs.csv", *options, 0.6)
+    assert code == 0
+    assert "A bound below the rate" not in output

@@ -71,7 +71,7 @@ def test_the_page_shows_the_bins_and_the_threshold_that_were_asked_for(tmp_path,
     assert shown["n_bins"] == 30
     assert raw["metrics"]["ece_hist"]["value"] == said["metrics"]["ece_hist"]["value"]
     assert raw["metrics"]["ece_hist"]["value"] == metrics.ece_hist(many.probabilities, many.known_labels, n_bins=30)
-    assert f"answer only above {100 * chosen['threshold']:.1f} %" in static(page.read_text())
+    assert f"answer only above {100 * chosen['threshold']:.6g} %" in static(page.read_text())
 
 
 def test_the_lead_is_not_cut():
@@ -105,6 +105,17 @@ def test_a_threshold_is_certified_although_nobody_asked():
     expected = decisions.select(score, answer == preds.known_labels, risk=data["abstain"]["target"])
     assert data["abstain"]["asked"] is False
     assert data["variants"][0]["abstention"]["text"] == str(expected)
+
+
+def test_a_rate_that_no_threshold_keeps_is_answered_with_the_least_that_one_keeps():
+    preds = toy_predictions(n=2000, k=3)
+    data = report.build(preds, candidates=[], resamples=100, abstain=0.01)
+    score, answer = preds.probabilities.max(1)
+    least = decisions.select(score, answer == preds.known_labels, risk=0.01).least
+    raw = data["variants"][0]
+    assert (raw["abstention"]["rule"], raw["abstention"]["least"]) == (None, least)
+    assert [one["target"] for one in raw["certified"] if one["is_least"]] == [least]
+    assert f"The least whole percent that one keeps is {100 * least:g}\u202f%." in render.page(data)
 
 
 def test_three_answers_read_without_a_script(answered):

@@ -135,7 +135,7 @@ def test_pairs_whose_groups_differ_are_judged_and_advised_by_group():
     assert "one temperature for all" in text
     rule = shown["sharp"]["threshold"]["chosen"]
     assert rule is not None
-    assert f"sharp</bdi> above {100 * rule['threshold']:.1f}" in text
+    assert f"sharp</bdi> above {100 * rule['threshold']:.6g}\u202f%" in text
     assert "No threshold" not in text
     # Its code fits a calibrator to each group, and runs.
     code = html.unescape(re.search(r"In Python</summary><pre><code>(.*?)</code>", text, re.DOTALL)[1])

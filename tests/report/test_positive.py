@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_s
 
 from calibration_data import rare
 from places import EXAMPLES
-from softkin import metrics, report
+from softkin import decisions, metrics, report
 from softkin.metrics import Claims
 from softkin.metrics.measurement import Settings
 from softkin.predictions import Predictions, load
@@ -52,6 +52,15 @@ def test_certified_thresholds_keep_their_share_of_false_alarms(data):
         if one["rule"] is not None:
             assert one["rule"]["bound"] <= one["target"]
             assert one["rule"]["answered"] in shown["alarms"]
+
+
+def test_the_least_share_of_false_alarms_is_offered(data, predictions):
+    p, y = predictions.probabilities[:, 1], predictions.known_labels
+    kept = [rate / 100 for rate in range(1, 100) if decisions.select(p, y == 1, risk=rate / 100).chosen]
+    certified = data["variants"][0]["positive"]["certified"]
+    assert [one["target"] for one in certified] == sorted({*positive.FALSE_ALARMS, kept[0]}, reverse=True)
+    assert [one["target"] for one in certified if one["is_least"]] == kept[:1]
+    assert next(one["rule"] for one in certified if one["is_least"]) is not None
 
 
 def test_more_classes_have_none_of_it_and_one_class_alone_no_auroc():

@@ -281,21 +281,8 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
     for model in models:
         if model.answers is None:
             raise SoftkinError(f"--abstain needs answers that stand for themselves, and {model.name} holds pixels.")
-        scores, right = model.answers
-        asked = arguments.abstain, arguments.abstain_confidence
-        certificate = decisions.select(scores, right, risk=asked[0], confidence=asked[1])
-        text = str(certificate)
-        if certificate.chosen is None:
-            least = _least(scores, right, *asked)
-            text += "" if least is None else f" From {100 * least:g} % on, some threshold passes."
-        model.data["abstention"] = certificate.to_dict() | {"text": text}
-
-
-def _least(scores: "Tensor", right: "Tensor", risk: float, confidence: float) -> float | None:
-    from softkin.decisions import thresholds
-
-    wrong = ~right.cpu().bool()
-    return thresholds.least_promised(scores.cpu().double(), lambda _: wrong, risk, confidence)
+        certificate = decisions.select(*model.answers, risk=arguments.abstain, confidence=arguments.abstain_confidence)
+        model.data["abstention"] = certificate.to_dict() | {"text": str(certificate)}
 
 
 def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predictions]":
@@ -561,6 +548,8 @@ INFINITE = (
 
 
 def _print_abstention(abstention: dict[str, Any]) -> None:
+    from softkin.decisions import thresholds
+
     say(f"\n{abstention['text']}")
     rules = abstention["candidates"]
     wanted = [rules[place] for place in sorted({round(j * (len(rules) - 1) / 9) for j in range(10)})]
@@ -571,9 +560,11 @@ def _print_abstention(abstention: dict[str, Any]) -> None:
     for rule in wanted:
         numbers = [_number(rule[part], True) for part in ("coverage", "risk", "bound")]
         mark = "→ " if rule == chosen else ""
-        above = f"{100 * rule['threshold']:.1f} %" if rule["threshold"] >= 0 else "any"
-        rows.append((f"{mark}{above}".rjust(len(ABOVE)), *numbers))
+        rows.append((f"{mark}{thresholds.in_percent(rule['threshold'])}".rjust(len(ABOVE)), *numbers))
     print_table([ABOVE, "answered", "wrong", "upper bound"], rows, [])
+    passed = 0 if chosen is None else chosen["answered"]
+    if any(rule["bound"] <= abstention["target"] and rule["answered"] > passed for rule in wanted):
+        say(thresholds.IN_TURN)
 
 
 def _print_comparisons(

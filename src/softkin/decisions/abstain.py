@@ -134,18 +134,13 @@ class Selective(Rule):
                 f"`error` {self.error:g} with confidence {self.confidence:g} needs at least {least} calibration rows "
                 f"even if no answer is wrong, got {n}; allow more errors, lower `confidence`, or bring more rows."
             )
-        by = scores if placed_by is None else placed_by
-        placed = thresholds.by_coverage(by, n, self.error, delta, self.candidates)
-        self.selection_ = thresholds.tested_in_turn(scores, wrong, self.error, self.confidence, *placed)
+        self.selection_ = thresholds.most_lenient(
+            scores, wrong, self.error, self.confidence, self.candidates, placed_by
+        )
         chosen = self.selection_.chosen
         self.threshold_ = math.inf if chosen is None else chosen.threshold
         if chosen is None:
-            most = thresholds.least_promised(scores, wrong, self.error, self.confidence, self.candidates, by)
-            from_ = "." if most is None else f"; from {100 * most:g} % on, some threshold passes."
-            warnings.warn(
-                f"{str(self.selection_).rstrip('.')}; so the rule answers nothing: allow more errors{from_}",
-                stacklevel=5,
-            )
+            warnings.warn(f"{self.selection_} So this rule answers nothing.", stacklevel=5)
 
     def guarantee(self) -> str:
         """The promise of the fitted rule."""

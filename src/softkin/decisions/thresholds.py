@@ -6,7 +6,7 @@ those. Choosing θ by the data makes the risk on the same data too optimistic; t
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,10 @@ from softkin.decisions import bounds
 CANDIDATES = 20
 ENOUGH, LEAST = 2, 50  # the sequence begins with twice the rows that a promise needs without an error, at least 50
 LATER = 1.5  # the second sequence begins with so many times the rows of the first
+IN_TURN = (
+    "A bound below the rate is not enough: thresholds are tested from strict to lenient, beginning at two of them, and "
+    "one counts only if all since a beginning pass."
+)
 
 Wrong = Callable[[float], Tensor]
 """A function from θ to (N,) booleans: whether the answer that a sample gets at this threshold is wrong"""
@@ -49,6 +53,8 @@ class Selection:
     """The most lenient threshold that a sequence of tests reached; None if none passed its first test"""
     candidates: list[Threshold]
     """All thresholds from strict to lenient: the risk–coverage curve with its bounds"""
+    least: float | None = None
+    """If none passed: the least whole percent above the target that a threshold keeps, and None if none does"""
 
     def to_dict(self) -> dict[str, Any]:
         """The selection as plain data."""
@@ -56,6 +62,11 @@ class Selection:
 
     def __str__(self) -> str:
         limit = f"an error rate of at most {100 * self.target:g} % with confidence {100 * self.confidence:g} %"
+        if self.least is not None:
+            return (
+                f"No threshold keeps {limit}. The least whole percent that one keeps is {100 * self.least:g} %; as it "
+                "was found on these rows, it is promised a little less surely."
+            )
         if self.chosen is None:
             first = self.candidates[0]
             bound = f"{100 * first.bound:.4g} %, above {_digits(first.threshold)}"
@@ -118,8 +129,27 @@ def select(
     if ok.shape != s.shape:
         raise ValueError(f"`right` must be as many as the scores: got {tuple(ok.shape)} for {tuple(s.shape)}.")
     target, level = bounds.share(risk, "risk"), checks.level(confidence)
-    placed = by_coverage(s, len(s), target, 1 - level, checks.count(candidates, "candidates"))
-    return tested_in_turn(s, lambda _: ~ok, target, level, *placed)
+    return most_lenient(s, lambda _: ~ok, target, level, checks.count(candidates, "candidates"))
+
+
+def most_lenient(
+    scores: Tensor, wrong: Wrong, target: float, level: float, candidates: int, placed_by: Tensor | None = None
+) -> Selection:
+    """``select`` for answers that may depend on the threshold; then ``placed_by`` has scores of other rows.
+
+    The confidence is that of a rate which was asked for beforehand. It is not that of ``Selection.least``, which is the
+    first of several rates that pass: for each the tests begin elsewhere, and each may pass by chance.
+    """
+    by = scores if placed_by is None else placed_by
+
+    def of(rate: float) -> Selection:
+        return tested_in_turn(scores, wrong, rate, level, *by_coverage(by, len(scores), rate, 1 - level, candidates))
+
+    found = of(target)
+    if found.chosen is not None:
+        return found
+    above = (percent / 100 for percent in range(math.floor(100 * target + 1e-9) + 1, 100))
+    return replace(found, least=next((rate for rate in above if of(rate).chosen is not None), None))
 
 
 def fewest_rows(error: float, delta: float) -> int:
@@ -177,20 +207,6 @@ def tested_in_turn(
     return Selection(target, level, chosen, tested)
 
 
-def least_promised(
-    scores: Tensor, wrong: Wrong, target: float, level: float, candidates: int = CANDIDATES, by: Tensor | None = None
-) -> float | None:
-    """The least whole percent above ``target`` that some threshold keeps; None if none does.
-
-    A rate that is chosen by the same rows is promised a little less surely.
-    """
-    for percent in range(math.floor(100 * target + 1e-9) + 1, 100):
-        placed = by_coverage(scores if by is None else by, len(scores), percent / 100, 1 - level, candidates)
-        if tested_in_turn(scores, wrong, percent / 100, level, *placed).chosen is not None:
-            return percent / 100
-    return None
-
-
 def risk_control(scores: Tensor, wrong_above: Tensor, target: float) -> float:
     r"""The lowest θ that keeps the expected share of *all* rows that are answered wrong at or below ``target``.
 
@@ -209,6 +225,14 @@ def risk_control(scores: Tensor, wrong_above: Tensor, target: float) -> float:
     if allowed >= n:
         return -math.inf
     return float(wrong_above.sort(descending=True).values[allowed])
+
+
+def in_percent(threshold: float) -> str:
+    """The threshold in percent, with six digits, or with all if six would round it to 100."""
+    if threshold < 0:
+        return "any"
+    text = f"{100 * threshold:.6g}"
+    return f"{text if float(text) < 100 or threshold >= 1 else repr(100 * threshold)} %"
 
 
 def _digits(threshold: float) -> str:

@@ -231,7 +231,8 @@ def row_keys(predictions: Predictions) -> NDArray[np.int64]:
         is_alike |= (predictions.probabilities.amax(dim=1) > SATURATED).numpy()
     ids = _ids(predictions)
     if ids is None:
-        ids = [f"{predictions.digest} {row}" for row in range(len(content))]
+        file = sha256(content.tobytes()).hexdigest()  # the same whether it is read as pairs or as two classes
+        ids = [f"{file} {row}" for row in range(len(content))]
     named = [
         int.from_bytes(sha256(f"{key} {name}".encode()).digest()[:8], "little", signed=True) if alike else key
         for key, name, alike in zip(content.tolist(), ids, is_alike.tolist(), strict=True)

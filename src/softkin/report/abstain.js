@@ -8,6 +8,14 @@ function wilson(rate, n, z = data.quantile || 1.959964) {
   return [Math.max(0, centre - half), Math.min(1, centre + half)];
 }
 
+// The least rate that a threshold keeps, and why the buttons of lower ones are disabled.
+function leastWords(offered, errors) {
+  const least = offered.find(({ is_least }) => is_least);
+  if (!least) return "With these samples no threshold can be certified for any rate.";
+  const lower = offered.some(({ target }) => target < least.target) ? " (lower rates have no certified threshold)" : "";
+  return `The least whole percent of ${errors} that a threshold keeps is ${percent(least.target, 0)}${lower}. As it was found on these samples, it is promised a little less surely.`;
+}
+
 function abstainSection() {
   const n = data.num_samples;
   const curve = () => variant().risk_coverage;
@@ -24,7 +32,7 @@ function abstainSection() {
   const turned = (place) => curve().threshold.length - 1 - place;
   const range = slider("Threshold", {
     min: 0, max: 1, step: 1, value: 0, key: "threshold", change: (place) => choose({ point: turned(place) }),
-    text: (place) => (curve().threshold[turned(place)] === undefined ? "" : `answer from ${percent(curve().threshold[turned(place)])}`),
+    text: (place) => (curve().threshold[turned(place)] === undefined ? "" : `answer from ${exact(curve().threshold[turned(place)])}`),
   });
   const input = range.querySelector("input");
   const draw = (width) => {
@@ -83,24 +91,24 @@ function abstainSection() {
     after: range,
     rows: () => {
       const c = curve();
-      return table("Threshold, coverage, error", ["threshold", "answered", "wrong among them"], c.threshold.map((t, i) => [numeric(t, percent(t)), numeric(c.answered[i] / n, percent(c.answered[i] / n)), numeric(c.wrong[i] / c.answered[i], share(c.wrong[i] / c.answered[i]))]));
+      return table("Threshold, coverage, error", ["threshold", "answered", "wrong among them"], c.threshold.map((t, i) => [numeric(t, exact(t)), numeric(c.answered[i] / n, percent(c.answered[i] / n)), numeric(c.wrong[i] / c.answered[i], share(c.wrong[i] / c.answered[i]))]));
     },
   });
   const says = el("p", { class: "note", id: "certified", "data-key": "certified" });
   // A button leads to the threshold that is certified for its rate, not to the one that happens to keep it here.
-  const certifiedFor = (aim) => variant().certified.find(({ target }) => target === aim).rule;
-  const aims = data.variants[0].certified.map(({ target }) =>
-    el("button", { type: "button", class: "chip", "data-aim": target, click: () => choose({ point: curve().answered.indexOf(certifiedFor(target).answered) }) }, `at most ${percent(target, 0)} wrong`),
-  );
+  const aims = el("div", { class: "chips", role: "group", "aria-label": `Thresholds that are certified with ${percent(data.abstain.confidence, 0)} confidence` });
+  const why = el("p", { class: "note", "data-key": "least" }), valid = el("p", { class: "note" });
   watch(["variant"], () => {
-    aims.forEach((button) => {
-      const rule = certifiedFor(Number(button.dataset.aim));
-      button.disabled = rule === null;
-      button.title = rule === null ? "No threshold can be certified for it with these samples." : `Certified: ${percent(rule.coverage)} are answered above ${percent(rule.threshold)}.`;
-    });
+    const offered = variant().certified;
+    aims.replaceChildren(
+      el("span", { class: "note" }, `Certified, each with ${percent(data.abstain.confidence, 0)} confidence:`),
+      ...offered.map(({ target, rule }) => el("button", { type: "button", class: "chip", "data-aim": target, disabled: rule === null, title: rule === null ? "No threshold can be certified for it with these samples." : `Certified: ${percent(rule.coverage)} are answered above ${exact(rule.threshold)}.`, click: () => choose({ point: curve().answered.indexOf(rule.answered) }) }, `at most ${percent(target, 0)} wrong${rule === null ? ": none" : ""}`)),
+    );
+    why.textContent = leastWords(offered, "wrong answers");
+    valid.textContent = `The interval beside a threshold is valid for a threshold that was chosen beforehand.${offered.some(({ rule }) => rule) ? " A certified threshold was chosen on these samples and is still valid: thresholds are tested from strict to lenient, and one counts only if all stricter ones pass." : ""}`;
     const c = curve();
     input.max = String(c.threshold.length - 1);
-    says.textContent = variant().abstention ? sentence(variant().abstention.text.replace(/0\.\d{3,}|1\.0+/, (digits) => percent(Number(digits)))) : "";
+    says.textContent = variant().abstention && (variant().abstention.rule || data.abstain.asked) ? sentence(variant().abstention.text.replace(/0\.\d{3,}|1\.0+/, (digits) => exact(Number(digits)))) : "";
     choose({ point: start() });
     figure.refresh();
   });
@@ -127,7 +135,7 @@ function abstainSection() {
     const c = curve(), i = state.point;
     range.set(turned(i));
     const rate = c.wrong[i] / c.answered[i], limits = wilson(rate, c.answered[i]);
-    threshold.show(c.threshold[i], percent(c.threshold[i]));
+    threshold.show(c.threshold[i], exact(c.threshold[i]));
     coverage.show(c.answered[i] / n, percent(c.answered[i] / n));
     risk.show(rate, share(rate));
     between.textContent = `wrong among them, ${share(limits[0])} to ${share(limits[1])}`;
@@ -149,10 +157,11 @@ function abstainSection() {
         el("div", { class: "card metric" }, threshold, kept),
         el("div", { class: "card metric" }, coverage, wrong),
         el("div", { class: "card metric" }, risk, between),
-        el("div", { class: "chips", role: "group", "aria-label": `Thresholds that are certified with ${percent(data.abstain.confidence, 0)} confidence` }, el("span", { class: "note" }, `Certified, each with ${percent(data.abstain.confidence, 0)} confidence:`), aims),
+        aims,
+        why,
         haveRows() ? el("button", { type: "button", class: "chip", "data-key": "passed-on", click: () => showSamples("Samples that are passed on", rowsWhere((answer, label, code, row) => !isKept(row))) }, "List the samples that are passed on") : null,
         says,
-        el("p", { class: "note" }, "The interval beside a threshold is valid for a threshold that was chosen beforehand. The certified threshold was chosen on these samples and is still valid, because its bound covers all candidates at once."),
+        valid,
       ),
     ),
   );

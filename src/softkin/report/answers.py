@@ -8,6 +8,7 @@ from typing import Any
 from softkin._io import tables
 from softkin._io.files import from_number
 from softkin.calibrators import REGISTRY
+from softkin.decisions import thresholds
 from softkin.evaluation.positive import STATED_BINS
 from softkin.evaluation.results import already
 from softkin.metrics import intervals
@@ -119,7 +120,7 @@ def _told_apart(data: Mapping[str, Any]) -> str:
     if kept is not None:
         rule = kept["rule"]
         every = rule["answered"] == data["num_samples"]
-        start = "" if every else f"from {percent(rule['threshold'])} on, "
+        start = "" if every else f"above {sentence(thresholds.in_percent(rule['threshold']))}, "
         of = f"of all {rule['answered']:,} {alarm}s" if every else f"of the {alarm}s"
         count = "" if every else f" ({counted(rule['answered'], alarm)})"
         lines.append(
@@ -362,7 +363,9 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
     limit = f"at most {100 * asked['target']:g}\u202f% wrong, with {100 * asked['confidence']:g}\u202f% confidence"
     rule = certified["rule"]
     if rule is None:
-        return [f"No threshold on the confidence keeps {limit}."]
+        least = certified["least"]
+        from_ = "" if least is None else f" The least whole percent that one keeps is {100 * least:g}\u202f%."
+        return [f"No threshold on the confidence keeps {limit}.{from_}"]
     unknown = [seen for seen in data["unknown"] if seen["answered"] is not None]
     beside = "".join(
         f" Of {seen['num_samples']:,} samples of none of the classes ({named(seen['name'], 40)}) "
@@ -370,7 +373,7 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
         for seen in unknown
     )
     return [
-        f"Or answer only above {100 * rule['threshold']:.1f}\u202f% confidence and pass the rest on: "
+        f"Or answer only above {sentence(thresholds.in_percent(rule['threshold']))} confidence and pass the rest on: "
         f"{100 * rule['coverage']:.1f}\u202f% are "
         f'answered, {limit} (<a href="#abstain">curve</a>).{beside}'
     ]
@@ -395,7 +398,8 @@ def _rules_of_groups(seen: Mapping[str, Any]) -> list[str]:
         return [f"In no group does a threshold on the confidence keep {limit}."]
     most = sorted(found, key=lambda pair: -pair[1]["coverage"])[:WORST]
     each = ", ".join(
-        f"{named(name, 40)} above {100 * rule['threshold']:.1f}\u202f% ({100 * rule['coverage']:.1f}\u202f% answered)"
+        f"{named(name, 40)} above {sentence(thresholds.in_percent(rule['threshold']))} "
+        f"({100 * rule['coverage']:.1f}\u202f% answered)"
         for name, rule in most
     )
     more = f" and {len(found) - len(most)} more" if len(found) > len(most) else ""

@@ -4,6 +4,7 @@
 change of meaning raises ``VERSION``.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from softkin._io.files import Plain, number
-from softkin.decisions.thresholds import Threshold
+from softkin.decisions.thresholds import Threshold, select
 from softkin.evaluation.results import CellData, Compared, Detection, Difference, Disagreement, Unknown, Verdict
 from softkin.metrics.catalogue import MetricData
 from softkin.metrics.measurement import MeasuredData
@@ -107,6 +108,8 @@ class Abstention(TypedDict):
     """The certified threshold, if there is one."""
 
     rule: Rule | None
+    least: float | None
+    """If there is none: the least whole percent of errors that a threshold keeps"""
     text: str
 
 
@@ -115,6 +118,8 @@ class Certified(TypedDict):
 
     target: float
     rule: Rule | None
+    is_least: bool
+    """Whether this is the least whole percent that a threshold keeps, found with the same samples"""
 
 
 class RiskCoverage(TypedDict):
@@ -733,6 +738,15 @@ def rule(threshold: Threshold | None) -> Rule | None:
     if threshold is None:
         return None
     return cast(Rule, {**asdict(threshold), "threshold": max(0.0, threshold.threshold)})
+
+
+def certified(scores: Tensor, hits: Tensor, rates: Sequence[float], confidence: float) -> list[Certified]:
+    """The certified thresholds of ``rates``, and of the least whole percent that one keeps, from lenient to strict."""
+    strictest = select(scores, hits, risk=0.01, confidence=confidence)
+    least = strictest.least if strictest.chosen is None else 0.01
+    offered = sorted({*rates, *([] if least is None else [least])}, reverse=True)
+    found = {rate: select(scores, hits, risk=rate, confidence=confidence).chosen for rate in offered}
+    return [{"target": rate, "rule": rule(chosen), "is_least": rate == least} for rate, chosen in found.items()]
 
 
 def numbers(values: Tensor, digits: int | None = None) -> list[Plain]:

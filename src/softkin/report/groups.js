@@ -69,8 +69,8 @@ function groupsTable() {
   const where = (row) => {
     if (!row.threshold) return "–";
     const { chosen, observed } = row.threshold;
-    if (chosen) return el("span", {}, chosen.coverage < 1 ? percent(chosen.threshold) : "any", el("span", { class: "note" }, ` answers ${percent(chosen.coverage)}`));
-    return el("span", {}, "none certified", el("span", { class: "note" }, observed ? ` here from ${percent(observed.threshold)}: ${whole(observed.answered)} rows` : " not even here"));
+    if (chosen) return el("span", {}, chosen.coverage < 1 ? exact(chosen.threshold) : "any", el("span", { class: "note" }, ` answers ${percent(chosen.coverage)}`));
+    return el("span", {}, "none certified", el("span", { class: "note" }, observed ? ` here above ${exact(observed.threshold)}: ${whole(observed.answered)} rows` : " not even here"));
   };
   const head = [cut(column, 40), "rows", "right", "sure", "gap", "interval", "ECE", "AUROC", ...(ruled ? ["answer above"] : [])];
   const cells = (row) => [

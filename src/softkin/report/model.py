@@ -274,7 +274,7 @@ def suited_target(p: Tensor, y: Tensor) -> float | None:
 
 
 AIMS = (0.1, 0.05, 0.02, 0.01)
-"""The error rates whose certified thresholds the page offers"""
+"""The error rates whose certified thresholds the page offers beside the least that one keeps"""
 ROUND_RATES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
@@ -347,26 +347,23 @@ def _variant(
     """The page's data of one set of probabilities; ``p`` and ``y`` are its rows and labels as the page shows them."""
     answers = claims.pool("prediction")
     outputs = answers if claims.are_pairs else claims.pool("output")
-    certified: Abstention | None = None
     scores, hits = answers.scores, answers.is_hit[:, 0]
-    selections = {
-        rate: select(scores, hits, risk=rate, confidence=abstain_confidence)
-        for rate in (*AIMS, *(() if target is None else (target,)))
-    }
-    rules = {rate: data.rule(found.chosen) for rate, found in selections.items()}
+    certified = data.certified(scores, hits, AIMS, abstain_confidence)
+    rules = [one["rule"] for one in certified]
+    abstention: Abstention | None = None
     if target is not None:
-        certified = {"rule": rules[target], "text": str(selections[target])}
+        found = select(scores, hits, risk=target, confidence=abstain_confidence)
+        abstention = {"rule": data.rule(found.chosen), "least": found.least, "text": str(found)}
+        rules.append(abstention["rule"])
     n_bins, level, seed = settings.n_bins, settings.level, settings.seed
     return {
         **about,
         **measured,
         "prediction": curves.with_bins(answers, curves.of_pool(answers), n_bins, level, seed=seed),
         "output": curves.with_bins(outputs, curves.of_pool(outputs), n_bins, level, seed=seed),
-        "risk_coverage": risk_coverage(
-            scores, hits, keep=[rule["answered"] for rule in rules.values() if rule is not None]
-        ),
-        "abstention": certified,
-        "certified": [{"target": rate, "rule": rules[rate]} for rate in AIMS],
+        "risk_coverage": risk_coverage(scores, hits, keep=[rule["answered"] for rule in rules if rule is not None]),
+        "abstention": abstention,
+        "certified": certified,
         "positive": _positive(claims, measured["metrics"], settings, abstain_confidence),
         "classes": _classes(p, y),
         "mistakes": mistakes.most_confident(p, y),

@@ -50,6 +50,11 @@ function fixed(x, digits) {
 }
 
 const percent = (x, digits = 1) => (exists(x) ? `${fixed(100 * Number(x), digits)}${THIN}%` : "–");
+// A threshold with enough digits to count its samples again.
+const exact = (t) => {
+  const text = Number((100 * t).toPrecision(6));
+  return `${t < 1 && text >= 100 ? 100 * t : text}${THIN}%`;
+};
 const points = (x, digits = 1) => {
   const text = fixed(100 * x, digits);
   return `${x > 0 && Number(text) ? "+" : ""}${text}`;

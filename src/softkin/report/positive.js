@@ -44,7 +44,7 @@ function positiveSection() {
   const curve = (title, note, at, labels, { diagonal = false, level = null, text = percent, most = () => 1, parts = [], rows = undefined } = {}) => {
     const lineOf = () => {
       const all = now().threshold.map((_, i) => at(i));
-      return { place: 0, points: all, describe: (i) => [...(rows ? [] : [`from ${percent(now().threshold[i])}`]), `${labels[0]} ${percent(all[i][0])}`, `${labels[1]} ${text(all[i][1])}`] };
+      return { place: 0, points: all, describe: (i) => [...(rows ? [] : [`from ${exact(now().threshold[i])}`]), `${labels[0]} ${percent(all[i][0])}`, `${labels[1]} ${text(all[i][1])}`] };
     };
     const picture = chart((width) => {
       const top = most();
@@ -57,7 +57,7 @@ function positiveSection() {
     });
     watch(["variant", "cutAt", ...parts], picture.redraw);
     const cells = rows || ((i) => at(i).map((v) => numeric(v, percent(v))));
-    const made = figureOf({ title, note, drawn: picture, rows: () => table(title, ["threshold", ...labels.slice(rows ? 1 : 0)], now().threshold.map((t, i) => [numeric(t, percent(t)), ...cells(i)])) });
+    const made = figureOf({ title, note, drawn: picture, rows: () => table(title, ["threshold", ...labels.slice(rows ? 1 : 0)], now().threshold.map((t, i) => [numeric(t, exact(t)), ...cells(i)])) });
     if (parts.length) watch(["variant", ...parts], () => made.refresh());
     return made;
   };
@@ -75,7 +75,7 @@ function positiveSection() {
   // The threshold
   const range = slider("Threshold", {
     min: 0, max: 1, step: 1, value: 0, key: "cut", change: (place) => choose({ cutAt: now().threshold.length - 1 - place }),
-    text: (place) => (now().threshold[now().threshold.length - 1 - place] === undefined ? "" : `alarm from ${percent(now().threshold[now().threshold.length - 1 - place])}`),
+    text: (place) => (now().threshold[now().threshold.length - 1 - place] === undefined ? "" : `alarm from ${exact(now().threshold[now().threshold.length - 1 - place])}`),
   });
   const input = range.querySelector("input");
   const matrix = el("div", { "data-key": "positive-counts" });
@@ -91,27 +91,28 @@ function positiveSection() {
   const total = output("positive-cost", { class: "big" });
   const totalNote = el("span", { class: "note" });
   const cheapest = () => now().threshold.reduce((best, _, i) => (cost(i) < cost(best) ? i : best), 0);
-  const certified = el("div", { class: "chips" });
+  const certified = el("div", { class: "chips" }), why = el("p", { class: "note", "data-key": "least" });
   watch(["variant"], () => {
     input.max = String(now().threshold.length - 1);
     choose({ cutAt: halfway() });
     certified.replaceChildren(
       el("span", { class: "note" }, `Certified with ${percent(data.abstain.confidence, 0)} confidence, each by itself:`),
-      ...now().certified.map(({ target, rule }) => el("button", { type: "button", class: "chip", "data-false-alarms": target, disabled: rule === null, title: rule === null ? "No threshold can be certified for it with these samples." : `From ${percent(rule.threshold)}: at most ${percent(target, 0)} of the alarms are false.`, click: () => choose({ cutAt: now().alarms.indexOf(rule.answered) }) }, `at most ${percent(target, 0)} false alarms${rule === null ? ": none" : ""}`)),
+      ...now().certified.map(({ target, rule }) => el("button", { type: "button", class: "chip", "data-false-alarms": target, disabled: rule === null, title: rule === null ? "No threshold can be certified for it with these samples." : `Above ${exact(rule.threshold)}: at most ${percent(target, 0)} of the alarms are false.`, click: () => choose({ cutAt: now().alarms.indexOf(rule.answered) }) }, `at most ${percent(target, 0)} false alarms${rule === null ? ": none" : ""}`)),
     );
+    why.textContent = leastWords(now().certified, "false alarms");
   });
   addAddress({ key: "cut", get: () => (state.cutAt === halfway() ? null : String(Number(now().threshold[state.cutAt].toPrecision(5)))), set: (text) => Number.isFinite(Number(text)) && choose({ cutAt: nearest(now().threshold, Number(text)) }) });
   watch(["cutAt", "variant", "costFalse", "costMissed"], () => {
     const i = Math.min(state.cutAt, now().threshold.length - 1), c = counts(i);
     range.set(now().threshold.length - 1 - i);
-    matrix.replaceChildren(table(`Samples from ${percent(now().threshold[i])} on`, ["", `alarm: ${cut(name, 24)}`, "no alarm"], [
+    matrix.replaceChildren(table(`Samples from ${exact(now().threshold[i])} on`, ["", `alarm: ${cut(name, 24)}`, "no alarm"], [
       [el("span", {}, "truly ", named(name, 30)), numeric(c.hit, whole(c.hit)), numeric(c.missed, `${whole(c.missed)} missed`)],
       [el("span", {}, "truly ", named(negative, 30)), numeric(c.false, `${whole(c.false)} false`), numeric(c.spared, whole(c.spared))],
     ]));
     rates.textContent = `Catches ${positives ? percent(c.hit / positives) : "–"} of ${who} (recall); ${c.alarms ? percent(c.hit / c.alarms) : "–"} of the alarms are right (precision); ${negatives ? share(c.false / negatives) : "–"} of ${other} get a false alarm.`;
     total.show(cost(i), money(cost(i)));
     const best = cheapest();
-    totalNote.textContent = ` for ${whole(n)} samples; least ${money(cost(best))}, from ${percent(now().threshold[best])} on`;
+    totalNote.textContent = ` for ${whole(n)} samples; least ${money(cost(best))}, from ${exact(now().threshold[best])} on`;
   });
   return section(
     "positive",
@@ -124,6 +125,7 @@ function positiveSection() {
       el("h3", {}, "A threshold, what it catches and what it costs"),
       el("div", { class: "controls" }, range),
       certified,
+      why,
       el("div", { class: "pair" }, el("div", {}, matrix, rates), el("div", {}, el("div", { class: "controls" }, price("A false alarm costs", "cost-false", "costFalse"), price("A miss costs", "cost-missed", "costMissed")), el("p", {}, total, totalNote), el("button", { type: "button", class: "chip", "data-key": "cheapest", click: () => choose({ cutAt: cheapest() }) }, "Take the cheapest threshold"))),
       el("p", { class: "note" }, "The cheapest threshold was chosen on these samples: expect it to cost a little more on others."),
     ),

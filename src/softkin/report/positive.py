@@ -9,7 +9,6 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
-from softkin.decisions import select
 from softkin.metrics.measurement import MeasuredData, Settings
 from softkin.metrics.scopes import Claims
 from softkin.report import curves, data
@@ -17,7 +16,7 @@ from softkin.report.data import Positive
 
 MOST_POINTS = 300  # of ROC and precision–recall: more than they have pixels
 FALSE_ALARMS = (0.5, 0.2, 0.1, 0.05)
-"""The shares of false alarms whose certified thresholds the page offers"""
+"""The shares of false alarms whose certified thresholds the page offers beside the least that one keeps"""
 
 
 def build(claims: Claims, error: MeasuredData, settings: Settings, confidence: float) -> Positive:
@@ -31,8 +30,8 @@ def build(claims: Claims, error: MeasuredData, settings: Settings, confidence: f
     """
     pool = claims.pool("prediction")
     scores, hits = pool.scores.to(torch.float64), pool.is_hit[:, 0] > 0.5
-    selections = {rate: select(scores, hits, risk=rate, confidence=confidence) for rate in FALSE_ALARMS}
-    keep = {found.chosen.answered for found in selections.values() if found.chosen is not None}
+    certified = data.certified(scores, hits, FALSE_ALARMS, confidence)
+    keep = {one["rule"]["answered"] for one in certified if one["rule"] is not None}
     keep.add(int((scores >= 0.5).sum()))  # the first screen says what a threshold of one half catches
     threshold, alarms, caught = points(scores, hits, keep=keep)
     total = int(hits.sum())
@@ -44,7 +43,7 @@ def build(claims: Claims, error: MeasuredData, settings: Settings, confidence: f
         "caught": caught.tolist(),
         "auroc": _auroc(scores, hits) if 0 < total < len(hits) else None,
         "average_precision": _average_precision(scores, hits) if total else None,
-        "certified": [{"target": rate, "rule": data.rule(found.chosen)} for rate, found in selections.items()],
+        "certified": certified,
     }
 
 

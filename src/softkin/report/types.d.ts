@@ -148,6 +148,7 @@ interface RiskCoverage {
 /** The certified threshold, if there is one. */
 interface Abstention {
   rule: Rule | null;
+  least: number | null;
   text: string;
 }
 
@@ -165,6 +166,7 @@ interface Rule {
 interface Certified {
   target: number;
   rule: Rule | null;
+  is_least: boolean;
 }
 
 /** A binary model by the probability of its positive class. */

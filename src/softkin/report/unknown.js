@@ -27,7 +27,7 @@ function unknownFigure({ name, num_samples: count, count: cells, answered }) {
   const keys = () => [[svg("svg", { viewBox: "0 0 22 14", width: 22, height: 14 }, svg("rect", { class: "bar", width: 22, height: 14 })), "known"], [svg("svg", { viewBox: "0 0 22 14", width: 22, height: 14 }, svg("rect", { class: "gap over", width: 22, height: 14 })), "unknown"]];
   drawn.legend = keys;
   watch(["theme"], drawn.redraw);
-  const says = rule === null || answered === null ? "No threshold is certified, so everything would be answered." : `At the certified threshold (${percent(rule.threshold)}) ${whole(answered)} of the ${whole(count)} unknown samples (${percent(answered / count)}) would still be answered, beside ${percent(rule.coverage)} of the known ones.`;
+  const says = rule === null || answered === null ? "No threshold is certified, so everything would be answered." : `At the certified threshold (${exact(rule.threshold)}) ${whole(answered)} of the ${whole(count)} unknown samples (${percent(answered / count)}) would still be answered, beside ${percent(rule.coverage)} of the known ones.`;
   return figureOf({ title: `Known against unknown: ${cut(name, 60)}`, note: says, before: el("ul", { class: "legend" }, keys().map(([drawing, text]) => el("li", {}, drawing, text))), drawn, rows: () => table("Confidence", ["confidence", ...labels], shares[0].map((v, b) => [`${percent(b / m, 0)} to ${percent((b + 1) / m, 0)}`, numeric(v, share(v)), numeric(shares[1][b], share(shares[1][b]))])) });
 }
 
