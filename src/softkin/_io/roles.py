@@ -98,7 +98,7 @@ GUESS_WORDS = frozenset(("assigned", "decision", "guess", "guessed", "pred", "pr
 CLASS_NAMES = ("class_names", "classes", "label_names", "target_names", "categories", "names")
 """What the names of all classes are called where a file holds them apart from the scores"""
 CALIBRATION = "calibration_note"
-"""The column in which a calibrated table says that rows are among those of the fit"""
+"""The column in which a calibrated table says, in its first row, that rows are among those of the fit"""
 CALIBRATED, CALIBRATED_PAIR = "calibrated_", "calibrated_confidence"
 """The beginning of the names of calibrated columns, and the name of that of pairs"""
 

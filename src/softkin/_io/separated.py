@@ -1,6 +1,7 @@
 """Tables of separated values: delimiter, encoding, header and decimal mark are found out from the first lines."""
 
 import ast
+import codecs
 import csv
 import io
 import re
@@ -89,6 +90,8 @@ class Opening:
     sample: list[list[str]]
     """The cells of the first rows"""
     has_header: bool
+    begins: str
+    """What stands before the header for a spreadsheet"""
 
 
 def _opened(file: IO[bytes], name: str, usual: str) -> Table:
@@ -175,7 +178,8 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
         )
     return Table(
         name, columns, read, sample=sampled, has_header=found.has_header, assumed=tuple(assumed), line_of=line_of,
-        delimiter=found.delimiter, point=point, row_of=row_of if repeated else None,
+        delimiter=found.delimiter, point=point, row_of=row_of if repeated else None, begins=found.begins,
+        as_written=below,
     )  # fmt: skip
 
 
@@ -245,7 +249,9 @@ def printed(cell: str, what: str) -> list[float] | dict[str, float] | None:
 
 def _sampled(file: IO[bytes], usual: str) -> Opening:
     """What separates the cells, the header, and the first rows."""
-    encoding = encoding_of(file.read(SAMPLED))
+    start = file.read(SAMPLED)
+    encoding = encoding_of(start)
+    begins = "\ufeff" if encoding != "utf-8-sig" or start.startswith(codecs.BOM_UTF8) else ""
     file.seek(0)
     text = io.TextIOWrapper(file, encoding=encoding, newline="")
     sample: list[list[str]] = []
@@ -253,7 +259,8 @@ def _sampled(file: IO[bytes], usual: str) -> Opening:
         above, delimiter, is_remark = _above(text, usual)
         text.seek(0)
         for _ in range(above):
-            text.readline(LINE)
+            if (remark := text.readline(LINE)).strip().lower().startswith("sep="):
+                begins += f"{remark.strip()}\n"
         lines = csv.reader(iter(lambda: text.readline(LINE), ""), delimiter=delimiter)
         header = [column.strip() for column in next(lines, [])]
         if is_remark:
@@ -274,7 +281,7 @@ def _sampled(file: IO[bytes], usual: str) -> Opening:
     if not has_header:
         sample, skipped = [header, *sample], above
         header = [f"column {place}" for place in range(1, len(header) + 1)]
-    return Opening(encoding, delimiter, header, skipped, sample, has_header)
+    return Opening(encoding, delimiter, header, skipped, sample, has_header, begins)
 
 
 def _above(text: IO[str], usual: str) -> tuple[int, str, bool]:

@@ -103,6 +103,10 @@ class Table:
     """What separates cells, where the file is text"""
     point: str = "."
     """The decimal mark"""
+    begins: str = ""
+    """What stands before the header for a spreadsheet: the mark of an encoding, and a line such as ``sep=;``"""
+    as_written: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The cells of the first rows as they stand in the file, where it is text"""
 
     def place(self, row: int) -> str:
         """The place of a row, counted from 0, for messages: the line that an editor shows, if the format has lines."""

@@ -40,7 +40,7 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     """The predictions in a table, whose columns get their roles by their names, the options, and their first cells."""
     notes = {}
     if roles.CALIBRATION in table.columns:
-        said = next((cell for cell in table.head([roles.CALIBRATION])[roles.CALIBRATION] if cell is not None), None)
+        said = next((cell for (cell,) in table.cells(roles.CALIBRATION) if cell is not None), None)
         notes = {} if said is None else {"calibration": str(said)}
         rest = {column: kind for column, kind in table.columns.items() if column != roles.CALIBRATION}
         table = replace(table, columns=rest)
