@@ -50,11 +50,8 @@ class Rewritten:
     def summary(self) -> str:
         """What was kept, replaced and added, in a sentence."""
         added = "" if self.added is None else f"; `{self.added}` has the labels under a usual name"
-        kept = (
-            f"; kept as {'it is' if len(self.kept) == 1 else 'they are'}: {shown([name for name in self.kept if name], 8)}"
-            if self.kept
-            else ""
-        )
+        named = [name for name in self.kept if name]  # an index has none
+        kept = f"; kept as {'it is' if len(named) == 1 else 'they are'}: {shown(named, 8)}" if named else ""
         verb = "replaces" if len(self.written) == 1 else "replace"
         return f"{shown(self.written)} {verb} {shown(self.replaced)}{kept}{added}"
 
