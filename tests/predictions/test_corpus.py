@@ -481,6 +481,48 @@ THREE += [
     Case("npz of one-hot labels", "a.npz", written(lambda f: np.savez(f, y_pred=PROBS, y_true=np.eye(3)[TRUTH])), names=[]),
     Case("npz with the inputs", "a.npz", written(lambda f: np.savez(f, y_test=TRUTH, preds=PROBS, x_test=np.zeros((N, 4)))), names=[]),
     Case("npz with features", "a.npz", written(lambda f: np.savez(f, logits=LOGITS, features=np.ones((N, 8)), targets=TRUTH)), names=[]),
+    # Rows that a spreadsheet adds, and headers of other programs
+    *(Case(f"a row {what}", "a.csv", text(columns) + row, says=f"line {N + 2} sums up the rows above, and is left out")
+      for what, columns, row in (
+        ("of means without numbers", PLAIN, "Mean,,,\n"),
+        ("of means beside ids", {"id": [*range(N)]} | PLAIN, f"Average,{','.join(f'{p:.4f}' for p in PROBS.mean(axis=0))},\n"),
+        ("of sums beside names", {"file": [f"{j}.png" for j in range(N)]} | PLAIN,
+         f"Summe:,{','.join(f'{p:.4f}' for p in PROBS.sum(axis=0))},\n"))),
+    Case("rows of sums and means", "a.csv", text({"": [*range(N)]} | PLAIN) + "Total,12,6,6,\nMean,.5,.25,.25,\n",
+         says=f"line {N + 2} and those below it sum up the rows above, and are left out"),
+    Case("a row of means in a workbook", "a.xlsx", xlsx({"name": [*(f"{j}.png" for j in range(N)), "Mean"]}
+         | {name: [*cells, 0.33] for name, cells in numbers().items()} | {"label": [*CALLED, None]}), says="sums up the rows above"),
+    Case("a workbook in which a label is missing", "a.xlsx", xlsx({name: [*cells, 0.25] for name, cells in (numbers() | {
+         "yak": [0.0] * N}).items()} | {"label": [*CALLED, None]}), says="has no label in `label`", names=[*NAMES, "yak"]),
+    *(Case(f"Weka's distribution, {what}", "a.csv", f"{above}inst#,actual,predicted,error,distribution{more}\n" + "".join(
+           f"{j + 1},{TRUTH[j] + 1}:{CALLED[j]},{GUESSED[j]},{'' if GUESSED[j] == CALLED[j] else '+'},"
+           + ",".join(f"{'*' if p == max(row) else ''}{p:.3f}" for p in row) + "\n" for j, row in enumerate(PROBS)),
+           says="the 3 numbers under `distribution` are read as those of cat, dog, owl", off=2e-3)
+      for what, above, more in (("with a cell for each class", "", ",,"), ("below a title", "=== Predictions on test data ===\n\n", ""))),
+    *(Case(f"Orange, {what}", "a.tab", "\n".join("\t".join(map(str, row)) for row in [
+           ["length", "species", "Tree", *(f"Tree ({name})" for name in NAMES)], types, ["", "class", *["meta"] * 4],
+           *zip(AGE, CALLED, GUESSED, *PROBS.round(6).T.tolist(), strict=True)]), says="types and roles of columns as Orange writes them")
+      for what, types in (("long words", ["continuous", "cat dog owl", "discrete", *["continuous"] * 3]), ("letters", [*"cddccc"]))),
+    Case("R's names of rows without a name", "a.csv", "cat,dog,owl,obs\n" + text({"": [f"r{j}" for j in range(N)]} | scores()
+         | {"obs": CALLED}, header=False), says="its header has no name for the first column"),
+    Case("R's write.table", "a.txt", '"cat" "dog" "owl" "obs"\n' + text({"": [f'"{j + 1}"' for j in range(N)]} | scores() | {
+         "obs": [f'"{name}"' for name in CALLED]}, " ", header=False), says="its header has no name for the first column"),
+    Case("a separator at the end of each row alone", "a.csv", text(PLAIN).replace("\n", ",\n").replace(",\n", "\n", 1)),
+    csv("MATLAB", {"Ytrue": CALLED, "Ypred": GUESSED} | scores(name="scores_{}", names=[1, 2, 3]), "the labels in alphabetical order"),
+    Case("ranked lists", "a.csv", text({"target": TRUTH, "label": [f'"{ranked(j)}"' for j in range(N)],
+         "prob": [f'"{sorted(PROBS[j].round(6).tolist(), reverse=True)}"' for j in range(N)]}),
+         says="the classes that `label` lists", names=BARE),
+    # Services, nested
+    Case("Vertex AI's batches", "a.jsonl", LINES(lambda j: {"instance": {"content": "x", "label": CALLED[j]}, "prediction": {
+         "ids": ["1", "2", "3"], "displayNames": [NAMES[k] for k in ranked(j)],
+         "confidences": [float(PROBS[j, k]) for k in ranked(j)]}})),
+    Case("Vertex AI's tables", "a.jsonl", LINES(lambda j: {"instance": {"age": "4", "target": CALLED[j]},
+         "prediction": {"classes": NAMES, "scores": PROBS[j].tolist()}}), says="since rows sum to 1"),
+    Case("Spark's vectors", "a.jsonl", LINES(lambda j: {"label": float(TRUTH[j]), "probability": {"type": 1, "values": PROBS[j].tolist()},
+         "prediction": float(PROBS[j].argmax())}), names=[]),
+    Case("a batch of chat completions", "a.jsonl", LINES(lambda j: {"custom_id": f"r{j}", "expected": CALLED[j], "response": {"body": {
+         "choices": [{"message": {"content": GUESSED[j]}, "logprobs": {"content": [{"token": GUESSED[j], "top_logprobs": [
+             {"token": NAMES[k], "logprob": float(np.log(PROBS[j, k]))} for k in ranked(j)]}]}}]}}})),
 ]  # fmt: skip
 
 
@@ -583,6 +625,15 @@ TWO += [
     binary("Excel's truth values", {"Churned": called("FALSE", "TRUE"), "Score": P}, "the score of class TRUE", ["FALSE", "TRUE"]),
     binary("chances of rain", {"date": ["2026-01-01"] * N, "pop": [f"{100 * p:.2f}%" for p in P], "rained": called("no", "yes")},
            "`rained` is read as the labels", ["no", "yes"]),
+    binary("SPSS", {"churn": YES, "PRE_1": [int(p > 0.5) for p in P], "PGR_1": P}, "`churn` is read as the labels"),
+    Case("SageMaker's inputs beside the score", "a.csv", text({"age": AGE, "amount": [3.5 * j for j in range(N)], "y": YES, "p": P}, header=False),
+         says="`column 4` is read as the score of class 1"),
+    Case("a row of sums beside a score", "a.csv", text({"id": [f"c{j}" for j in range(N)], "y_true": YES, "y_prob": P})
+         + f"Sum,{sum(YES)},{sum(P):.4f}\n", says="sums up the rows above"),
+    Case("a row of means beside a score", "a.csv", text({"id": [f"c{j}" for j in range(N)], "y_true": YES, "y_prob": P})
+         + f"Mean,{sum(YES) / N:.3f},{sum(P) / N:.4f}\n", says="sums up the rows above"),
+    Case("Weka's distribution of two classes", "a.csv", "inst#,actual,predicted,error,distribution,\n" + "".join(
+         f"{j + 1},{k + 1}:{'ny'[k]},1:n,,{1 - p:.4f},*{p:.4f}\n" for j, (k, p) in enumerate(zip(YES, P, strict=True))), names=["n", "y"]),
     binary("elections", {"candidate": ["c"] * N, "prob_win": P, "won": YES}, "`won` is read as the labels"),
 ]  # fmt: skip
 
@@ -634,7 +685,11 @@ REFUSED = [
 REFUSED += [
     ("a row for each sample and class, one lost", "a.csv", frame(LONG[:40] + LONG[41:]).to_csv(index=False), {},
      "line 41 begins a sample, 13, that does not have each of the 3 classes"),
-    ("a mean at the end", "a.csv", text(PLAIN) + "Mean,,,\n", {}, "invalid value 'Mean'"),
+    ("names with numbers in two orders", "a.npz", written(lambda f: np.savez(f, logits=np.tile(LOGITS, (1, 4)), labels=[
+     f"c{j % 12}" for j in range(N)])), {}, "order of the alphabet, c0, c1, c10 .* --class-names"),
+    ("grades", "a.csv", text({"correct": YES, "confidence": [round(10 * p) for p in P]}), {}, "as grades do.* divide it"),
+    ("the likeliest classes alone", "a.csv", text({"target": TRUTH, "label": [f'"[{j % 7}, 8, 9]"' for j in range(N)],
+     "prob": ['"[0.6, 0.3, 0.1]"'] * N}), {}, "the likeliest classes alone, those in `label`"),
     ("a third label beside yes and no", "a.csv", text({"y_true": [*called("no", "yes")[:-2], "unknown", "unknown"], "y_prob": P}), {},
      "labels of more than two kinds, .*unknown"),
 ]  # fmt: skip
@@ -799,7 +854,7 @@ def test_a_column_that_may_be_the_labels_is_named(tmp_path, tag):
 
 
 def test_the_documentation_has_what_the_code_infers():
-    assert len(THREE) + len(TWO) + len(REFUSED) >= 290  # as the page says
+    assert len(THREE) + len(TWO) + len(REFUSED) >= 320  # as the page says
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
         import files_page
@@ -831,6 +886,12 @@ PAIRS = {
     "decimal commas and percent": comma({"correct": [int(a == b) for a, b in zip(GUESSED, CALLED, strict=True)],
                                          "confidence": [f"{100 * p:.2f}%" for p in PROBS.max(axis=1)]}),
     "a pipeline": {"text": [f"t{j}" for j in range(N)], "label": GUESSED, "score": SURE, "gold": CALLED},
+    "Weka's star": {"inst#": [*range(1, N + 1)], "actual": [f"{k + 1}:{NAMES[k]}" for k in TRUTH],
+                    "predicted": [f"{NAMES.index(name) + 1}:{name}" for name in GUESSED],
+                    "error": ["" if a == b else "+" for a, b in zip(GUESSED, CALLED, strict=True)], "prediction": [f"*{p}" for p in SURE]},
+    "Label Studio": {"id": [*range(N)], "sentiment": CALLED, "annotator": [1] * N, "prediction": GUESSED, "prediction-score": SURE},
+    "YOLO": {"image": [f"{j}.jpg" for j in range(N)], "top1": GUESSED, "top1conf": SURE, "true": CALLED},
+    "a language model": {"prompt": ["t"] * N, "gold": CALLED, "completion": GUESSED, "logprob": [np.log(p) for p in PROBS.max(axis=1)]},
 }  # fmt: skip
 
 
@@ -841,6 +902,36 @@ def test_an_answer_its_score_and_the_truth_are_pairs(tmp_path, what):
     assert found.labels.tolist() == [int(a == b) for a, b in zip(GUESSED, CALLED, strict=True)]
     np.testing.assert_allclose(found.probabilities[:, 1].numpy(), PROBS.max(axis=1), atol=1e-4)
     assert "is read as the confidence of pairs" in said
+
+
+SAID: dict[str, Callable[[int], Any]] = {
+    "an answer and its score": lambda j: {"label": CALLED[j], "prediction": {"label": GUESSED[j], "score": float(PROBS[j].max())}},
+    "the only answer of a list": lambda j: {"text": "t", "label": CALLED[j],
+                                            "prediction": [{"label": GUESSED[j], "score": float(PROBS[j].max())}]},
+    "an answer without a name": lambda j: {"label": TRUTH[j], "prediction": {"label": f"LABEL_{PROBS[j].argmax()}", "score": float(PROBS[j].max())}},
+    "Prodigy": lambda j: {"text": "t", "label": GUESSED[j], "score": float(PROBS[j].max()), "answer": "accept" if CALLED[j] == GUESSED[j] else "reject"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", [True, False], ids=["lines", "an array"])
+@pytest.mark.parametrize("what", SAID)
+def test_an_answer_and_its_score_in_objects_are_pairs(tmp_path, what, lines):
+    rows = [SAID[what](j) for j in range(N)]
+    content = "\n".join(map(json.dumps, rows)) if lines else json.dumps(rows)
+    found, said = loaded(tmp_path, Case(what, "a.jsonl" if lines else "a.json", content))
+    assert found.are_pairs
+    assert found.labels.tolist() == [int(a == b) for a, b in zip(GUESSED, CALLED, strict=True)]
+    np.testing.assert_allclose(found.probabilities[:, 1].numpy(), PROBS.max(axis=1), atol=1e-6)
+    assert "`score` is read as the confidence of pairs" in said
+
+
+def test_labels_with_numbers_are_those_of_columns_with_the_same_numbers(tmp_path):
+    p = np.random.default_rng(3).dirichlet(np.ones(12), size=60)
+    labels = [f"class_{j % 12}" for j in range(60)]
+    columns = {f"p{k}": p[:, k].tolist() for k in range(12)} | {"label": labels}
+    found, _ = loaded(tmp_path, csv("twelve", columns))
+    assert [found.class_names[k] for k in found.labels.tolist()] == labels
+    assert found.labels.tolist() == [j % 12 for j in range(60)]
 
 
 def test_an_outcome_that_is_named_may_say_what_was_wrong(tmp_path):

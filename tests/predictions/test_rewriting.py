@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +12,9 @@ import torch
 
 from command_line import run
 from data_files import xlsx
-from softkin import calibrators, predictions
+from softkin import calibrators, metrics, predictions
+from softkin.predictions import rewriting
+from softkin.predictions.reading import open_file
 
 N = 120
 G = torch.Generator().manual_seed(5)
@@ -136,3 +139,76 @@ def test_what_was_kept_is_said_and_a_second_calibration_replaces_the_first(tmp_p
     head = plainly(second.read_bytes())[0]
     assert head.count("calibrated_cat") == 1
     assert "age" in head
+
+
+def _percent(cells, sign):
+    return [f"{100 * float(cell):.1f}{sign}".replace(".", ",") for cell in cells]
+
+
+FORMS = {
+    "percent with decimal commas": (
+        b"\xef\xbb\xbf" + text({"name": ["Ümit"] * N} | {c: _percent(p, " %") for c, p in SCORES.items()}
+                               | {"label": CALLED}, ";"),
+        r"\d{1,3},\d{4,} %", b"\xef\xbb\xbf",
+    ),
+    "numbers up to 100": (text({c: _percent(p, "") for c, p in SCORES.items()} | {"label": CALLED}, ";"),
+                          r"\d{1,3},\d{4,}", b"cal"),
+    "shares of three digits": (
+        text({c: [f"{float(cell):.3f}" for cell in p] for c, p in SCORES.items()} | {"label": CALLED}),
+        r"[01]\.\d{6,}", b"cal",
+    ),
+    "a confidence in percent": (
+        b"sep=;\n" + text({"confidence": _percent(SCORES["cat"], "%"), "correct": BINARY["y_true"]}, ";"),
+        r"\d{1,3},\d{4,}%", b"sep=;\n",
+    ),
+    "UTF-16": (
+        text({c: _percent(p, "%") for c, p in SCORES.items()} | {"label": CALLED}, "\t").decode().encode("utf-16"),
+        r"\d{1,3},\d{4,}%", b"\xef\xbb\xbf",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FORMS)
+@pytest.mark.filterwarnings("ignore")
+def test_scores_are_written_as_people_wrote_them(case, tmp_path, capsys):
+    """Percent stay percent, with the decimal mark; no more digits than metrics need; a spreadsheet's marks are kept."""
+    content, cell, begins = FORMS[case]
+    (tmp_path / "a.csv").write_bytes(content)
+    run(capsys, "calibrate", "fit", tmp_path / "a.csv", "--output", tmp_path / "cal", "--method", "temperature")
+    out = tmp_path / "out.csv"
+    assert run(capsys, "calibrate", "apply", tmp_path / "cal", tmp_path / "a.csv", "--output", out)[0] == 0
+    assert out.read_bytes().startswith(begins)
+    header, *rows = plainly(
+        out.read_bytes().removeprefix(begins[: -3 if begins == b"cal" else None]),
+        ";" if b";" in out.read_bytes() else ",",
+    )
+    scores = [n for n, column in enumerate(header) if column.startswith("calibrated_")]
+    for row in rows:
+        assert all(re.fullmatch(cell, row[n]) for n in scores), row
+    raw, again = predictions.load(tmp_path / "a.csv"), predictions.load(out)
+    exact = raw.calibrated(calibrators.load(tmp_path / "cal")).probabilities
+    torch.testing.assert_close(again.probabilities, exact, rtol=6e-6, atol=0)
+    assert f"{metrics.nll(again.probabilities, raw.known_labels):.4f}" == f"{metrics.nll(exact, raw.known_labels):.4f}"
+    notes = [row[header.index("calibration_note")] for row in rows]
+    assert notes[0].endswith("samples are of its fit")
+    assert not any(notes[1:])
+
+
+def test_small_and_large_probabilities_keep_their_digits():
+    form = rewriting.NumberForm(sign=" %", times=100, is_exact=False, point=",")
+    numbers = [0.5, 1e-9, 1 - 2e-9, 0.0, 1.0, 0.05123456789, None]
+    assert form.cells(numbers) == [
+        "50,0000 %", "0,000000100000 %", "99,999999800000 %", "0,0000 %", "100,0000 %", "5,12346 %", "",
+    ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_note_of_a_calibrated_table_is_found_wherever_sorting_has_put_it(tmp_path, capsys):
+    (tmp_path / "a.csv").write_bytes(text(TABLE))
+    run(capsys, "calibrate", "fit", tmp_path / "a.csv", "--output", tmp_path / "cal")
+    out = tmp_path / "out.csv"
+    run(capsys, "calibrate", "apply", tmp_path / "cal", tmp_path / "a.csv", "--output", out)
+    header, *rows = plainly(out.read_bytes())
+    with out.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *rows[::-1]])
+    assert "samples are of its fit" in open_file(out).notes["calibration"]

@@ -18,6 +18,9 @@ from softkin._io.tables import HEAD, LINE, ColumnKind, Table, cell_text, counted
 NAMED = ("label", "class", "category", "intent", "name", "class_name", "label_name")
 SCORED = ("score", "prob", "probability", "confidence", "logit")
 """The keys of one class and its score, as pipelines of transformers, BigQuery and services answer"""
+LISTED = (("displayNames", "confidences"), ("classes", "scores"), ("labels", "scores"), ("labels", "probabilities"))
+"""The keys of lists of class names and of their scores, as services answer"""
+SHARES = ("confidences", "probabilities")
 COLUMNS = 1000  # more are not looked for beyond the first object
 CHUNK = 2**26  # bytes of objects that are held at a time
 Positioned = tuple[str, dict[str, Any], int]
@@ -217,8 +220,9 @@ def _by_name(row: dict[str, Any]) -> dict[str, Any]:
 
     Two lists, of labels and of their scores, are one such list; scores in an object of the object are lifted.
     """
+    row = {key: _dense(cell) for key, cell in row.items()}
     if not _says_scores(row):
-        row = _lifted(row)
+        row = _lifted(_answered(row))
     answers: dict[str, Any] = {}
     for key, cell in row.items():
         if isinstance(cell, list) and cell and isinstance(cell[0], dict) and len(cell[0]) == 2:
@@ -232,6 +236,59 @@ def _by_name(row: dict[str, Any]) -> dict[str, Any]:
             answers["scores"] = dict(sorted(zip(labels, scores, strict=True)))
         row = {key: cell for key, cell in row.items() if key != "labels"}
     return {**row, **answers} if answers else row
+
+
+def _dense(cell: Any) -> Any:
+    """A vector as Spark writes it, as a list; other cells as they are."""
+    if not isinstance(cell, dict) or not {"type", "values"} <= cell.keys() <= {"type", "size", "indices", "values"}:
+        return cell
+    if "indices" not in cell or not isinstance(cell.get("size"), int) or not 0 < cell["size"] <= COLUMNS:
+        return cell["values"]
+    there = dict(zip(cell["indices"], cell["values"], strict=True))
+    return [there.get(k, 0.0) for k in range(cell["size"])]
+
+
+def _answered(row: dict[str, Any]) -> dict[str, Any]:
+    """The object with the answer and its score, where these are an object of their own, beside its other keys.
+
+    A service's lists of class names and of their scores become scores by name, a language model's answers come from
+    below, and the label from the object of the inputs.
+    """
+    for key, cell in row.items():
+        one = cell[0] if isinstance(cell, list) and len(cell) == 1 else cell
+        if not isinstance(one, dict):
+            continue
+        label, score = (next((part for part in parts if part in one), None) for parts in (NAMED, SCORED))
+        is_score = score is not None and isinstance(one[score], int | float)
+        if label and is_score and one.keys() == {label, score} and "score" not in row:
+            answer, truth = one[label], row.get(roles.find([k for k in row if k != key], "label") or "")
+            if isinstance(truth, int) and isinstance(answer, str) and answer.startswith("LABEL_"):
+                answer = answer.removeprefix("LABEL_")  # of a network without names
+            return {**row, key: answer, "score": one[score]}
+        for names, scores in LISTED:
+            if names in one and scores in one and _are_texts(one[names]) and len(one[names]) == len(one[scores]) > 1:
+                by_name = dict(sorted(zip(one[names], one[scores], strict=True)))
+                return {**_flat(row), "probs" if scores in SHARES else scores: by_name}
+        if (found := _below(one, "top_logprobs")) is not None and "top_logprobs" not in row:
+            return {**_flat(row), "top_logprobs": found}
+    return row
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """The texts and numbers of an object and of the objects in it, such as the inputs of a model."""
+    inner = [cell for cell in row.values() if isinstance(cell, dict)]
+    return {key: cell for part in (*inner, row) for key, cell in part.items() if isinstance(cell, str | int | float)}
+
+
+def _below(content: Any, key: str, depth: int = 8) -> Any:
+    """What stands under a key at any depth, through objects and lists of one entry; None if nothing does."""
+    if isinstance(content, list):
+        content = content[0] if len(content) == 1 else None
+    if not isinstance(content, dict) or depth == 0:
+        return None
+    if isinstance(content.get(key), list | dict):
+        return content[key]
+    return next((found for part in content.values() if (found := _below(part, key, depth - 1)) is not None), None)
 
 
 def _says_scores(row: Mapping[str, Any]) -> bool:

@@ -43,7 +43,8 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "score": (
         "score", "scores", "y_score", "y_scores", "y_prob", "y_proba", "y_probs", "y_pred_proba", "y_pred_prob",
         "pred_prob", "pred_proba", "predicted_probability", "p", "confidence", "max_prob", "max_probability",
-        "top1_prob", "top1_score", "pred_score", "predicted_score", "prediction_score", "predicted_prob",
+        "top1_prob", "top1_score", "top1_conf", "top1conf", "pred_score", "predicted_score", "prediction_score",
+        "predicted_prob",
         "scored_probabilities", "scored_probability", "decision_function", "raw_score", "log_odds", "logodds",
     ),
     "weight": ("weight", "weights", "sample_weight", "sample_weights"),
@@ -87,7 +88,7 @@ WEAK_WORDS: dict[str, ScoreKind | None] = {
     "scores": None, "output": None, "conf": None, "confidence": None,
     "pred": None, "preds": None, "prediction": None, "class": None, "z": None,
     "logprob": "logits", "logprobs": "logits", "log_prob": "logits", "log_probs": "logits", "logp": "logits",
-    "calibrated": "probs",
+    "calibrated": "probs", "distribution": "probs",
 }  # fmt: skip
 """Words of class columns that several columns must share to count"""
 TRUE_WORDS = frozenset(("actual", "confirmed", "final", "gold", "label", "observed", "real", "reference", "target",
@@ -98,7 +99,7 @@ GUESS_WORDS = frozenset(("assigned", "decision", "guess", "guessed", "pred", "pr
 CLASS_NAMES = ("class_names", "classes", "label_names", "target_names", "categories", "names")
 """What the names of all classes are called where a file holds them apart from the scores"""
 CALIBRATION = "calibration_note"
-"""The column in which a calibrated table says that rows are among those of the fit"""
+"""The column in which a calibrated table says, in its first row, that rows are among those of the fit"""
 CALIBRATED, CALIBRATED_PAIR = "calibrated_", "calibrated_confidence"
 """The beginning of the names of calibrated columns, and the name of that of pairs"""
 

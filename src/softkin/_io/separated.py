@@ -1,10 +1,11 @@
 """Tables of separated values: delimiter, encoding, header and decimal mark are found out from the first lines."""
 
 import ast
+import codecs
 import csv
 import io
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -15,10 +16,25 @@ from softkin import SoftkinError
 from softkin._io import escape, roles
 from softkin._io.arrow import ArrowRows
 from softkin._io.numpy_files import size_of
-from softkin._io.tables import EMPTY, HEAD, LINE, SPOOLED, ColumnKind, Table, delimiter_of, encoding_of, named_once
+from softkin._io.tables import (
+    EMPTY,
+    HEAD,
+    LINE,
+    SPOOLED,
+    ColumnKind,
+    Table,
+    delimiter_of,
+    encoding_of,
+    named_once,
+    summaries_below,
+    summary_word,
+)
 
 BLOCK = 2**22  # bytes parsed at a time
 SAMPLED = 2**20  # letters that are looked at to tell numbers from texts
+ORANGE_TYPES = frozenset(("", "continuous", "c", "discrete", "d", "string", "s", "time", "t"))
+ORANGE_ROLES = frozenset(("", "class", "meta", "ignore", "i", "m"))
+SUMMARY = 2**16  # bytes in which the last row ends
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+|inf|infinity)([eE][+-]?\d+)?\s*", re.IGNORECASE)
 _COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*%?\s*")
@@ -89,6 +105,10 @@ class Opening:
     sample: list[list[str]]
     """The cells of the first rows"""
     has_header: bool
+    begins: str
+    """What stands before the header for a spreadsheet"""
+    assumed: str = ""
+    """What is unusual about the header, in words"""
 
 
 def _opened(file: IO[bytes], name: str, usual: str) -> Table:
@@ -99,10 +119,14 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
         raise SoftkinError(f"{name} must hold a table, it is empty.")
     named_once(header, name)
     point = _decimal_mark([cell for line in sample for cell in line])
-    below = {column: [line[k] for line in sample if k < len(line)] for k, column in enumerate(header)}
-    columns = {column: _kind(column, below[column], point, name) for column in header}
-    marked = [c for c in header if columns[c] == "number" and any(_is_marked(cell, point) for cell in below[c])]
+    below, columns = _below(header, sample, point, name)
     repeated = _repeated(file, found) if found.has_header and size <= SPOOLED else []
+    last = _summaries(file, found, [columns[column] == "number" for column in header]) if size <= SPOOLED else []
+    again, repeated = len(repeated), [*repeated, *last]
+    if last and (rows := last[0] - again) < len(sample):
+        below, columns = _below(header, sample[:rows], point, name)
+
+    marked = [c for c in header if columns[c] == "number" and any(_is_marked(cell, point) for cell in below[c])]
 
     def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
         import pyarrow as pa
@@ -167,16 +191,33 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
         assumed.append(f"{name} has no header; its columns are called by their places, {header[0]} to {header[-1]}.")
     if encoding == "cp1252":
         assumed.append(f"{name} is not UTF-8 and is read as Windows-1252.")
-    if repeated:
-        again = f"{len(repeated)} more times" if len(repeated) > 1 else "once more"
-        where = f"the first is {place(repeated[0])}" if len(repeated) > 1 else place(repeated[0])
+    if found.assumed:
+        assumed.append(f"{name}: {found.assumed}.")
+    starred = [c for c in header if columns[c] == "number" and any(cell.strip()[:1] == "*" for cell in below[c])]
+    if starred:
+        assumed.append(f"{name}: stars before the numbers of {', '.join(starred[:3])} are left out.")
+    if again:
+        often = f"{again} more times" if again > 1 else "once more"
+        where = f"the first is {place(repeated[0])}" if again > 1 else place(repeated[0])
         assumed.append(
-            f"{name} has its header {again} among its rows, as joined files have, which is left out: {where}."
+            f"{name} has its header {often} among its rows, as joined files have, which is left out: {where}."
         )
+    if last:
+        where = f"{place(last[0])} sums" if len(last) == 1 else f"{place(last[0])} and those below it sum"
+        assumed.append(f"{name}: {where} up the rows above, and {'is' if len(last) == 1 else 'are'} left out.")
     return Table(
         name, columns, read, sample=sampled, has_header=found.has_header, assumed=tuple(assumed), line_of=line_of,
-        delimiter=found.delimiter, point=point, row_of=row_of if repeated else None,
+        delimiter=found.delimiter, point=point, row_of=row_of if repeated else None, begins=found.begins,
+        as_written=below,
     )  # fmt: skip
+
+
+def _below(
+    header: Sequence[str], sample: Sequence[Sequence[str]], point: str, name: str
+) -> tuple[dict[str, list[str]], dict[str, ColumnKind]]:
+    """The cells of the first rows and the kind of each column."""
+    below = {column: [line[k] for line in sample if k < len(line)] for k, column in enumerate(header)}
+    return below, {column: _kind(column, below[column], point, name) for column in header}
 
 
 def _repeated(file: IO[bytes], opening: "Opening") -> list[int]:
@@ -196,6 +237,30 @@ def _repeated(file: IO[bytes], opening: "Opening") -> list[int]:
         return [row for row, cells in enumerate(rows) if [cell.strip() for cell in cells] == opening.header]
     except csv.Error:  # a very long cell
         return []
+
+
+def _summaries(file: IO[bytes], opening: "Opening", are_numbers: Sequence[bool]) -> list[int]:
+    """The last rows, counted from 0, that hold sums or means of the rows above."""
+    file.seek(max(0, size_of(file) - SUMMARY))
+    end = file.read()
+    file.seek(0)
+    if opening.encoding.startswith("utf-16"):
+        return []
+    lines = end.decode(opening.encoding, "replace").splitlines()
+    own = [opening.delimiter.join(lines[-1:])] if lines else []
+    if not own or not summary_word(next(csv.reader(own, delimiter=opening.delimiter), [])):
+        return []  # nearly always
+    text = io.TextIOWrapper(file, encoding=opening.encoding, newline="", errors="replace")
+    try:
+        for _ in range(opening.skipped):
+            text.readline(LINE)
+        rows = list(filter(None, csv.reader(text, delimiter=opening.delimiter)))
+    except csv.Error:  # a very long cell
+        return []
+    finally:
+        text.detach()
+        file.seek(0)
+    return list(range(len(rows) - summaries_below(rows, are_numbers), len(rows)))
 
 
 def _line_of(file: IO[bytes], opening: "Opening", row: int) -> int:
@@ -245,7 +310,9 @@ def printed(cell: str, what: str) -> list[float] | dict[str, float] | None:
 
 def _sampled(file: IO[bytes], usual: str) -> Opening:
     """What separates the cells, the header, and the first rows."""
-    encoding = encoding_of(file.read(SAMPLED))
+    start = file.read(SAMPLED)
+    encoding = encoding_of(start)
+    begins = "\ufeff" if encoding != "utf-8-sig" or start.startswith(codecs.BOM_UTF8) else ""
     file.seek(0)
     text = io.TextIOWrapper(file, encoding=encoding, newline="")
     sample: list[list[str]] = []
@@ -253,7 +320,8 @@ def _sampled(file: IO[bytes], usual: str) -> Opening:
         above, delimiter, is_remark = _above(text, usual)
         text.seek(0)
         for _ in range(above):
-            text.readline(LINE)
+            if (remark := text.readline(LINE)).strip().lower().startswith("sep="):
+                begins += f"{remark.strip()}\n"
         lines = csv.reader(iter(lambda: text.readline(LINE), ""), delimiter=delimiter)
         header = [column.strip() for column in next(lines, [])]
         if is_remark:
@@ -271,10 +339,66 @@ def _sampled(file: IO[bytes], usual: str) -> Opening:
         file.seek(0)
     sample = [line for line in sample if [cell.strip() for cell in line] != header]  # of joined files
     has_header = not header or _is_header(header, sample)
-    if not has_header:
+    assumed = ""
+    if has_header:
+        header, assumed = _completed(header, sample, content=lambda: _decoded(file, encoding), delimiter=delimiter)
+        if _are_types(sample[:2]):
+            sample, skipped = sample[2:], skipped + 2
+            assumed = "the two lines below its header, types and roles of columns as Orange writes them, are left out"
+    else:
         sample, skipped = [header, *sample], above
         header = [f"column {place}" for place in range(1, len(header) + 1)]
-    return Opening(encoding, delimiter, header, skipped, sample, has_header)
+    return Opening(encoding, delimiter, header, skipped, sample, has_header, begins, assumed)
+
+
+def _decoded(file: IO[bytes], encoding: str) -> str:
+    """The text of a file, or of its beginning if it is large."""
+    file.seek(0)
+    text = file.read(SPOOLED).decode(encoding, "replace")
+    file.seek(0)
+    return text
+
+
+def _completed(
+    header: list[str], sample: Sequence[Sequence[str]], content: Callable[[], str], delimiter: str
+) -> tuple[list[str], str]:
+    """The header with names for cells that it does not count, and what was assumed, in words.
+
+    R leaves the names of rows without a name, and Weka calls the probabilities of all classes "distribution".
+    """
+    widths = {len(line) for line in sample}
+    if len(widths) != 1:
+        return header, ""
+    width, named = widths.pop(), [*header]
+    while named and not named[-1]:
+        named.pop()
+    lower = [name.lower() for name in named]
+    if lower[-1:] == ["distribution"] and "predicted" in lower and (k := width - len(named) + 1) > 1:
+        # Weka numbers the classes: "2:dog"
+        mark = re.escape(delimiter)
+        names = {int(n): called for n, called in re.findall(rf"(?<![^{mark}])(\d{{1,6}}):([^{mark}\r\n]+)", content())}
+        classes = [names.get(n, str(n)).strip("'\" ") for n in range(1, k + 1)]
+        said = f"the {k} numbers under `{named[-1]}` are read as those of {', '.join(classes[:3])}"
+        return [*named[:-1], *(f"distribution_{name}" for name in classes)], f"{said}{' …' if k > 3 else ''}"
+    if width == len(header) + 1 and "" not in header:
+        if not any(line[-1].strip() for line in sample):
+            return [*header, ""], ""  # a separator at the end of each row
+        if len({line[0] for line in sample}) == len(sample):
+            return ["", *header], "its header has no name for the first column, which holds the names of rows"
+    return header, ""
+
+
+def _are_types(lines: Sequence[Sequence[str]]) -> bool:
+    """Whether the two lines below a header say what columns hold and which is the class, as Orange writes them."""
+    if len(lines) < 2:
+        return False
+    types, flags = ([cell.strip().lower() for cell in line] for line in lines)
+    return (
+        all(cell in ORANGE_TYPES or " " in cell for cell in types)
+        and any(cell in ORANGE_TYPES - {""} for cell in types)
+        and all(cell in ORANGE_ROLES or "=" in cell for cell in flags)
+        and any(flags)
+    )
 
 
 def _above(text: IO[str], usual: str) -> tuple[int, str, bool]:
@@ -347,13 +471,13 @@ def _is_grouped(cell: str) -> bool:
 
 def _is_marked(cell: str, point: str) -> bool:
     """Whether a number is written with a percent sign or with marked thousands."""
-    return cell.strip().endswith("%") or _THOUSANDS[point].fullmatch(cell) is not None
+    return cell.strip()[:1] == "*" or cell.strip().endswith("%") or _THOUSANDS[point].fullmatch(cell) is not None
 
 
 def _plain(cell: str, point: str) -> str:
     """A number as Python writes it; percent become fractions."""
     percent = cell.strip().endswith("%")
-    cell = cell.strip().removesuffix("%").strip()
+    cell = cell.strip().removeprefix("*").removesuffix("%").strip()  # Weka marks the winning class by a star
     if _THOUSANDS[point].fullmatch(cell):
         cell = re.sub(r"[ '\u00a0\u202f]", "", cell).replace("," if point == "." else ".", "")
     cell = cell.replace(point, ".")

@@ -37,6 +37,13 @@ BLOCK = 2**14  # rows read at a time where nobody says how many
 LINE = 2**26  # maximum bytes per line of text: the maximum number of classes at 500 letters each
 SPOOLED = 2**26  # bytes of standard input and unpacked files that are kept in memory; more go to disk
 EMPTY = ("", "#N/A", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "None")  # cells that hold nothing
+SUMMARIES = frozenset((
+    "mean", "means", "average", "averages", "avg", "total", "totals", "grand total", "sum", "sums", "median", "std",
+    "stdev", "std dev", "sd", "min", "max", "count", "n", "mittelwert", "durchschnitt", "ø", "summe", "gesamt",
+    "gesamtsumme", "ergebnis", "moyenne", "somme", "media", "promedio", "suma", "gemiddelde", "totaal", "合计", "总计",
+    "平均", "平均值",
+))  # fmt: skip
+"""What the row is called that a spreadsheet adds below its others"""
 DELIMITERS = (",", "\t", ";", "|")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # bytes that no text holds
@@ -103,6 +110,10 @@ class Table:
     """What separates cells, where the file is text"""
     point: str = "."
     """The decimal mark"""
+    begins: str = ""
+    """What stands before the header for a spreadsheet: the mark of an encoding, and a line such as ``sep=;``"""
+    as_written: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The cells of the first rows as they stand in the file, where it is text"""
 
     def place(self, row: int) -> str:
         """The place of a row, counted from 0, for messages: the line that an editor shows, if the format has lines."""
@@ -146,6 +157,49 @@ def is_empty(cell: Any, words: Collection[str]) -> bool:
         (True, True, True, False)
     """
     return cell is None or cell != cell or (isinstance(cell, str) and cell.strip() in words)
+
+
+def summary_word(cells: Sequence[Any]) -> bool:
+    """Whether the first cell that is filled is a word such as "Mean" or "Total"."""
+    first = next((cell for cell in cells if not is_empty(cell, EMPTY)), None)
+    return isinstance(first, str) and first.strip().rstrip(":.").casefold() in SUMMARIES
+
+
+def summaries_below(rows: Sequence[Sequence[Any]], are_numbers: Sequence[bool]) -> int:
+    """How many of the last rows sum up those above: they begin with such a word, which cannot be a sample's.
+
+    It cannot if it stands in a column of numbers, if the row lacks a cell that all the first rows have, or if the
+    numbers beside it are the means or sums of their columns.
+
+    Args:
+        rows: The cells of all rows.
+        are_numbers: Whether each column is one of numbers.
+    """
+    count = 0
+    while count < min(len(rows) - 1, HEAD) and summary_word(rows[-1 - count]):
+        count += 1
+    above = rows[: len(rows) - count]
+    filled = [
+        k for k in range(len(are_numbers)) if all(len(row) > k and row[k] not in (None, "") for row in above[:HEAD])
+    ]
+    while count:
+        row = rows[len(rows) - count]
+        place = next(k for k, cell in enumerate(row) if not is_empty(cell, EMPTY))
+        lacking = any(k >= len(row) or is_empty(row[k], EMPTY) for k in filled)
+        numbers = [k for k in filled if are_numbers[k] and k < len(row)]
+        if are_numbers[place] or lacking or (numbers and all(_sums_up(row[k], [r[k] for r in above]) for k in numbers)):
+            return count
+        count -= 1
+    return 0
+
+
+def _sums_up(cell: Any, column: Sequence[Any]) -> bool:
+    """Whether a number is the sum or the mean of a column, up to rounding."""
+    try:
+        value, total = (sum(float(str(one).replace(",", ".")) for one in part) for part in ([cell], column))
+    except ValueError:
+        return False
+    return any(abs(value - one) <= 0.01 * max(abs(one), 0.1) for one in (total, total / len(column)))
 
 
 def counted(row: int) -> str:
@@ -331,12 +385,16 @@ def delimiter_of(line: str, usual: str = ",") -> str:
 
 
 def are_blank_separated(line: str) -> bool:
-    """Whether a line is numbers with single blanks between them, as ``numpy.savetxt`` writes them.
+    """Whether a line is numbers, or names in quotes, with single blanks between them, as numpy and R write them.
 
     Example:
         >>> are_blank_separated("0.25 7.5e-01 1"), are_blank_separated("hot dog"), are_blank_separated("0.25")
         (True, False, False)
+        >>> are_blank_separated('"hot dog" "owl"')
+        True
     """
+    if re.fullmatch(r'"[^"]*"( "[^"]*")+', line.strip()):
+        return True
     cells = line.strip().split(" ")
     return len(cells) > 1 and all(_NUMBER.fullmatch(cell) for cell in cells)
 

@@ -10,11 +10,26 @@ from softkin import SoftkinError
 from softkin._io import files, roles
 from softkin._io.numpy_files import size_of
 from softkin._io.objects import ObjectRows
-from softkin._io.tables import HEAD, ColumnKind, Table, named_once
+from softkin._io.tables import HEAD, ColumnKind, Table, named_once, summaries_below
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 COLUMNS = 16_384  # that a sheet can have
+
+
+class _SheetRows(ObjectRows):
+    """Rows of a sheet, which has all columns; a cell may be empty."""
+
+    def filled(self, column: str) -> list[Any]:
+        """The cells of a column in which none may be empty."""
+        cells = super().filled(column)
+        if empty := sum(cell is None for cell in cells):
+            raise SoftkinError(f"{self.name}: `{column}` must be filled in every row, but {empty} are empty.")
+        return cells
+
+    def some(self, rows: Sequence[int]) -> "_SheetRows":
+        """Some of the rows."""
+        return _SheetRows([self.objects[row] for row in rows], self.name, self.unit)
 
 
 def open_xlsx(file: IO[bytes], name: str) -> Table:
@@ -43,21 +58,26 @@ def open_xlsx(file: IO[bytes], name: str) -> Table:
         for number, row in numbered[1:]
     ]
     columns = {column: _kind(column, [content[column] for _, content, _ in objects[:HEAD]]) for column in header}
+    assumed = []
+    if last := summaries_below(rows[1:], [columns[column] == "number" for column in header]):
+        objects, place = objects[:-last], numbered[-last][0]
+        columns = {column: _kind(column, [content[column] for _, content, _ in objects[:HEAD]]) for column in header}
+        where = f"line {place} sums" if last == 1 else f"line {place} and those below it sum"
+        assumed.append(f"{name}: {where} up the rows above, and {'is' if last == 1 else 'are'} left out.")
 
     def read(count: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ObjectRows]:
-        for column in (*numbers, *beside):
-            empty = sum(content[column] is None for _, content, _ in objects)
-            if empty and (column in numbers or roles.role_of(column) != "text"):
-                raise SoftkinError(f"{name}: `{column}` must be filled in every row, but {empty} are empty.")
         for start in range(0, len(objects), count):
-            yield ObjectRows(objects[start : start + count], name, "row")
+            yield _SheetRows(objects[start : start + count], name, "row")
 
     def sample(wanted: Sequence[str]) -> dict[str, list[Any]]:
         return {column: [content[column] for _, content, _ in objects[:HEAD]] for column in wanted}
 
-    assumed = (f"{name}: the first of its {others + 1} sheets is read, {sheet[1]!r}.",) if others else ()
+    if others:
+        assumed.append(f"{name}: the first of its {others + 1} sheets is read, {sheet[1]!r}.")
     lines = [number for number, _ in numbered[1:]]
-    return Table(name, columns, read, len(objects), size, sample=sample, assumed=assumed, line_of=lines.__getitem__)
+    return Table(
+        name, columns, read, len(objects), size, sample=sample, assumed=tuple(assumed), line_of=lines.__getitem__
+    )
 
 
 def _first_sheet(archive: zipfile.ZipFile, name: str) -> tuple[tuple[str, str], int]:

@@ -228,8 +228,9 @@ def written(path: Path, rule: Rule, result: Tensor, predictions: Predictions, so
     cells = [escape.csv_cell(_cell(answer)) for answer in said]
     table = source.table
     if table is not None and source.score_columns:
+        form = rewriting.NumberForm.of(table, source.score_columns)
         answer, confidence = _free("answer", table.columns), _free("answer_confidence", table.columns)
-        added = {answer: cells, confidence: rewriting.cells_of(table, _confidences(rule, result, predictions))}
+        added = {answer: cells, confidence: form.cells(_confidences(rule, result, predictions))}
         text = rewriting.text_of(table, [*table.columns, *added], added, tabs=path.suffix == ".tsv")
         files.write(path, text)
         return

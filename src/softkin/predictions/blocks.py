@@ -283,6 +283,7 @@ class LabelNumbers:
             k = self.whole.get(number) if self.whole else number
         if k is None and text.strip():
             bare = text.strip().strip("[]()'\"` ")
+            bare = re.sub(r"^\d+:(?=.)", "", bare)  # Weka's 2:dog
             _, called = roles.class_of(bare) or ("", bare)  # Class_1 of the class 1
             k = self.alike.get(spelling(text), self.alike.get(spelling(bare), self.alike.get(spelling(called))))
             if k is not None and not self.was_said:

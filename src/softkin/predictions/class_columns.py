@@ -54,6 +54,8 @@ def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Re
         if len(whole) < len(numbers):
             ids += [column for column in whole if column not in ids and _is_odd(head[column], (), ())]
         scores = [column for column in numbers if column not in ids]
+        if len(scores) > 1 and _is_binary(table, scores, head, beside, ()):
+            scores = single_scores(scores, head, set())  # the others are features
         return Columns(scores, None, kind_by_name(name, reading), assumed=left_out(table, columns, scores, beside))
     kind, said = (reading.kind, []) if reading.kind is not None else _both_kinds(table, columns, beside)
     prefixed = _narrowed(table, prefixed_columns(columns, beside, kind, name), beside)

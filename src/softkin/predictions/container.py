@@ -329,7 +329,8 @@ class Predictions:
         ``sample_ids``, texts and checksums; for an ensemble they also hold ``mutual_information`` (N,) and, if kept,
         ``members`` (N, M, K). A .csv has one column per class (``probs_cat`` …), ``labels`` with class names if there
         are any, ``sample_ids`` and ``text``. With the note ``calibrated_by`` its columns are called
-        ``calibrated_cat`` …; the note ``calibration`` becomes a column ``calibration_note``.
+        ``calibrated_cat`` …; the note ``calibration`` stands in the first row of a column
+        ``calibration_note``.
 
         Args:
             path: The file.
@@ -400,7 +401,7 @@ class Predictions:
         elif self.labels is not None:
             table["labels"] = [escape.csv_cell(names[label]) for label in self.labels.tolist()]
         if "calibration" in notes:
-            table[roles.CALIBRATION] = [escape.csv_cell(notes["calibration"])] * len(self)
+            table[roles.CALIBRATION] = [escape.csv_cell(notes["calibration"]), *[""] * (len(self) - 1)]
         buffer = io.StringIO()
         rows = csv.writer(buffer, delimiter=separator, lineterminator="\n")
         rows.writerow([*table, *([single] if self.are_pairs else [f"{kind}{name}" for name in names])])

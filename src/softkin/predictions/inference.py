@@ -52,7 +52,9 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "`--renormalise`"),
     ("separated by semicolons, tabs or bars; decimal commas, percent signs, marked thousands, quotes; UTF-16 or "
      "Windows-1252; remarks or `sep=;` above the header; packed as `.csv.gz`", "read", ""),
-    ("the header once more among the rows, as in files that were joined; a title above the table", "left out", ""),
+    ("the header once more among the rows, as in files that were joined; a title above the table; last rows of "
+     "sums and means; stars before numbers; Orange's types and roles below the header", "left out", ""),
+    ("a header without a name for the names of rows, as R writes it; Weka's `distribution`", "understood", ""),
     ("a row for each sample and class: an id, a class, a score",
      "if each id has each class once, and the scores are named as such or sum to 1, rows are joined", ""),
     ("columns such as `EST1_cat`, `P (species=dog)` beside a column of \"cat\" and \"dog\"",
@@ -81,7 +83,8 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "otherwise both options are named",
      "`--positive-class NAME`: the score is the probability (`--probs`) or the log-odds (`--logits`) of this class"),
     ("JSON lines, an array of objects (also under the only such key), objects by id, an object of lists, as `pandas` "
-     "(any `orient`), pipelines, zero-shot pipelines and BigQuery write them; scores in an inner object", "read",
+     "(any `orient`), pipelines, zero-shot pipelines, Spark, Vertex AI, Prodigy and BigQuery write them; scores in an inner object",
+     "read",
      ""),
     ("numbers with blanks between them, as `numpy.savetxt` writes", "read", ""),
     ("an array of rows of numbers in a `.json` file", "as for `.npy`", "`--labels FILE`"),

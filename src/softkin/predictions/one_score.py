@@ -13,6 +13,7 @@ from softkin._io import roles
 from softkin._io.tables import Table
 from softkin.predictions.blocks import Beside
 from softkin.predictions.columns import (
+    LEAST,
     NO_CLASSES,
     Columns,
     are_fractions,
@@ -69,6 +70,8 @@ def one_score(
     answers = binary_labels(table, columns, numbers, head, beside)
     scores = single_scores(numbers, head, set(answers))
     if len(scores) == 1 and answers:
+        if reading.positive_class is None:
+            answers = [answer for answer in answers if not _is_threshold(table, answer, head[scores[0]])] or answers
         rising = [answer for answer in answers if _rises(table, answer, head[scores[0]])]
         if len(rising) == 1:
             answers = rising
@@ -157,6 +160,18 @@ def _of_two_words(table: Table, columns: Sequence[str], besides: str | None = No
         and roles.leaning(column) != "prediction"
         and not has_role(column, *(set(NO_CLASSES) - {"label"}))
     ]
+
+
+def _is_threshold(table: Table, column: str, scores: Sequence[Any]) -> bool:
+    """Whether two kinds of cells are told apart by a threshold of the scores in every row, as predictions are."""
+    by_kind: dict[str, list[float]] = {}
+    for cell, score in zip(table.head([column])[column], scores, strict=False):
+        if cell is not None and score is not None:
+            by_kind.setdefault(plain(cell), []).append(float(score))
+    if len(by_kind) != 2 or len(scores) < LEAST:
+        return False
+    first, second = sorted(by_kind.values(), key=min)
+    return max(first) <= min(second)
 
 
 def _rises(table: Table, labels: str, scores: Sequence[Any]) -> bool:

@@ -27,10 +27,13 @@ from softkin.predictions.request import Reading
 CLASS_NAMES = ["wrong", "right"]
 WORDS = {
     "1": 1, "true": 1, "yes": 1, "y": 1, "t": 1, "right": 1, "correct": 1, "pass": 1, "passed": 1, "c": 1,
+    "accept": 1,
     "0": 0, "false": 0, "no": 0, "n": 0, "f": 0, "wrong": 0, "incorrect": 0, "fail": 0, "failed": 0, "i": 0,
+    "reject": 0,
 }  # fmt: skip
 """What people write for an outcome"""
 LOGARITHMS = ("logprob", "log_prob", "logprobability", "log_probability", "cumulative_logprob", "mean_logprob")
+SCALE = 10  # the highest grade that people give: numbers up to it may be grades or percent
 HEAD = 1000  # rows that show what an array holds
 SCORES = ("prob", "probability", "p", "forecast", "risk", "propensity", "likelihood", *LOGARITHMS)
 """Names of confidences that count only beside outcomes"""
@@ -67,7 +70,7 @@ def found(
         return _stated(columns, name, reading)
     if reading.positive_class is not None or reading.class_columns is not None or reading.label_column is not None:
         return None
-    outcome = roles.find(columns, "outcome")
+    outcome = roles.find(columns, "outcome") or _judged(columns, head)
     mistakes = [column for column in columns if roles.plain(column) in roles.MISTAKES]
     is_alone = roles.find(columns, "label") is None or roles.find(columns, "confidence") is not None
     if outcome is None and is_alone and len(mistakes) == 1 and _are_outcomes(head(mistakes)[mistakes[0]]):
@@ -104,6 +107,9 @@ def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[st
     """A label, an answer and one score that is the answer's: of more than two classes, or never below half."""
     answer, label = _answer_and_label(columns)
     score = _score(columns)
+    if (answer is None) != (label is None) and score is not None:
+        other = _with_the_words(columns, answer or label or "", head)
+        answer, label = answer or other, label or other
     if score is None and answer is not None:  # Weka calls the answer "predicted" and its probability "prediction"
         others = [column for column in columns if column != answer and roles.role_of(column) == "prediction"]
         if len(others) == 1 and all(_number(cell) is not None for cell in head([answer])[answer]):
@@ -114,6 +120,8 @@ def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[st
     cells = head([score, answer, label])
     numbers = [_number(cell) for cell in cells[score]]
     answers, labels = ({spelling(cell) for cell in cells[part] if cell is not None} for part in (answer, label))
+    if roles.plain(score) in LOGARITHMS:
+        numbers = [None if number is None else math.exp(min(number, 1.0)) for number in numbers]
     if not answers & labels or any(number is None or not 0 <= number <= 1 for number in numbers):
         return None
     least = min((number for number in numbers if number is not None), default=0.0)
@@ -121,6 +129,23 @@ def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[st
         return None
     why = f"`{score}` is read as the confidence of pairs, which are right where `{answer}` is `{label}`"
     return Parts(score, label, answer, f"{why} (--positive-class reads it as the score of one class instead)")
+
+
+def _judged(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[str, Sequence[Any]]]) -> str | None:
+    """The column in which people accept or reject answers, as Prodigy writes it."""
+    found = [column for column in columns if roles.plain(column) == "answer"]
+    forms = {spelling(cell) for column in found for cell in head(found)[column] if cell is not None}
+    return found[0] if found and forms & {"accept", "reject"} and forms <= {"accept", "reject", "ignore"} else None
+
+
+def _with_the_words(
+    columns: Sequence[str], known: str, head: Callable[[Sequence[str]], Mapping[str, Sequence[Any]]]
+) -> str | None:
+    """The only other column of the same words, of which there are several: of two such, one is the truth."""
+    cells = head([column for column in columns if column == known or roles.role_of(column) is None])
+    forms = {column: {spelling(cell) for cell in own if isinstance(cell, str)} for column, own in cells.items()}
+    alike = [column for column in forms if column != known and len(forms[known]) > 1 and forms[column] == forms[known]]
+    return alike[0] if len(alike) == 1 else None
 
 
 def _answer_and_label(columns: Sequence[str]) -> tuple[str | None, str | None]:
@@ -264,13 +289,19 @@ def _unit(cells: Sequence[Any], column: str, name: str) -> tuple[str, list[str]]
         return "probability", []
     if roles.plain(column) in LOGARITHMS or (min(numbers) < -checks.UNIT_ROUNDING and max(numbers) <= 0):
         return "logarithm", [f"{name}: `{column}` is read as logarithms of probabilities, since none is above 0."]
+    named = {"percent", "pct", "percentage"} & set(roles.plain(column).split("_")) or "%" in column
+    if 1 + checks.UNIT_ROUNDING < max(numbers) <= SCALE and min(numbers) >= 0 and not named:
+        raise SoftkinError(
+            f"{name}: `{column}` goes up to {max(numbers):g}, as grades do, which are no probabilities; if it is a "
+            "scale that ends at certainty, divide it by its highest grade, and if it is percent, by 100."
+        )
     if 1 + checks.UNIT_ROUNDING < max(numbers) <= 100 and min(numbers) >= 0:
         return "percent", [f"{name}: `{column}` is read as percent, since it goes up to {max(numbers):g}."]
     return "probability", []
 
 
 def _number(cell: Any) -> float | None:
-    text = cell.strip() if isinstance(cell, str) else cell
+    text = cell.strip().removeprefix("*") if isinstance(cell, str) else cell  # Weka's star
     is_percent = isinstance(text, str) and text.endswith("%")
     try:
         value = float(text[:-1]) / 100 if is_percent else float(text)

@@ -170,7 +170,8 @@ def _of_classes(source: PredictionFile, reading: Reading) -> PredictionFile:
 def _named_by_labels(source: PredictionFile) -> PredictionFile:
     """The file with its labels as class names in alphabetical order, if scores have no names and are as many."""
     own = source.class_names
-    if own is not None and sorted(own) != sorted(map(str, range(source.num_classes))):
+    counted = (sorted(map(str, range(first, first + source.num_classes))) for first in (0, 1))
+    if own is not None and sorted(own) not in counted:
         return source
     with files.reading(source.name, "predictions"):
         first = next(source.blocks_of(FIRST), None)
@@ -179,8 +180,28 @@ def _named_by_labels(source: PredictionFile) -> PredictionFile:
         names = sorted({str(label).strip() for block in source.blocks_of(FIRST) for label in block.labels})
     if len(names) != source.num_classes:
         return source
-    why = f"{source.name}: its scores are taken to be of {inference.shown(names)}, the labels in alphabetical order"
+    numbers = _numbers_of(names)
+    if numbers is not None and own is not None and sorted(map(str, numbers)) == sorted(own):
+        if "0" not in own:
+            return source  # label Class_1 is the class of column Class_1
+        names = [name for _, name in sorted(zip(numbers, names, strict=True))]
+    elif numbers is not None and numbers != sorted(numbers):
+        raise SoftkinError(
+            f"{source.name}: its scores may be in the order of the alphabet, {inference.shown(names)}, as scikit-learn "
+            "has them, or in that of the numbers in its labels; name the classes in the order of the scores with "
+            "--class-names FILE."
+        )
+    order = "alphabetical order" if numbers is None else "their order"
+    why = f"{source.name}: its scores are taken to be of {inference.shown(names)}, the labels in {order}"
     return replace(_named(source, names), assumed=(*source.assumed, f"{why} (--class-names overrules)."))
+
+
+def _numbers_of(names: Sequence[str]) -> list[int] | None:
+    """The numbers at the end of names that are one word and a number; None if they are not."""
+    parts = [re.fullmatch(r"(.*?\D)(\d{1,9})", name) for name in names]
+    if not all(parts) or len({part[1] for part in parts if part}) > 1:
+        return None
+    return [int(part[2]) for part in parts if part]
 
 
 def _are_words(labels: Any) -> bool:
@@ -195,7 +216,8 @@ def _named(source: PredictionFile, names: list[str]) -> PredictionFile:
     if names == own:
         return source
     numbers = own is not None and all(re.fullmatch(r"[0-9]+", name) for name in own)
-    if own is not None and not (numbers and sorted(map(int, own)) == list(range(len(names)))):
+    counted = [list(range(first, first + len(names))) for first in (0, 1)]
+    if own is not None and not (numbers and sorted(map(int, own)) in counted):
         raise SoftkinError(
             f"{source.name} has class names of its own, {', '.join(own[:3])}{' …' if len(own) > 3 else ''}; "
             "leave --class-names out."

@@ -2,11 +2,13 @@
 
 The columns of scores give way, at the place of the first, to one column for each class, ``calibrated_cat``, or to
 ``calibrated_confidence`` for pairs. The cells of other columns keep their text, and a CSV keeps what separates its
-cells and its decimal mark.
+cells, its decimal mark, its percent, and what spreadsheets know its encoding by.
 """
 
 import csv
 import io
+import math
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +19,20 @@ from softkin import SoftkinError
 from softkin._io import escape, roles
 from softkin._io.tables import BLOCK, Table, opened_as
 from softkin.predictions.blocks import PredictionFile
+from softkin.predictions.columns import matrix
 from softkin.predictions.container import Predictions
-from softkin.predictions.inference import shown
+from softkin.predictions.inference import are_percent, shown, sum_to_100
 from softkin.predictions.reading import from_table
 
+_SIGN = re.compile(r"\s*%$")
 LABELS = ("labels", "y_true")
 """What a column of labels may be called that is added where the table's own would not be found again"""
+DIGITS = 6
+"""Significant digits of p and of 1 − p where a file was rounded: its metrics then agree in all digits that are shown"""
+TINY = 1e-12
+"""Below this, numbers have an exponent"""
+ROUNDED = 4
+"""Digits after the mark, of shares, up to which the numbers of a file count as rounded"""
 
 
 @dataclass(frozen=True)
@@ -40,9 +50,53 @@ class Rewritten:
     def summary(self) -> str:
         """What was kept, replaced and added, in a sentence."""
         added = "" if self.added is None else f"; `{self.added}` has the labels under a usual name"
-        kept = f"; kept as {'it is' if len(self.kept) == 1 else 'they are'}: {shown(self.kept, 8)}" if self.kept else ""
+        named = [name for name in self.kept if name]  # an index has none
+        kept = f"; kept as {'it is' if len(named) == 1 else 'they are'}: {shown(named, 8)}" if named else ""
         verb = "replaces" if len(self.written) == 1 else "replace"
         return f"{shown(self.written)} {verb} {shown(self.replaced)}{kept}{added}"
+
+
+@dataclass(frozen=True)
+class NumberForm:
+    """How the cells of a table write probabilities."""
+
+    sign: str
+    """The percent sign, perhaps with a blank before it, or nothing"""
+    times: int
+    """100 where 1 is written as 100"""
+    is_exact: bool
+    """Whether reading a cell must give the same number again"""
+    point: str
+    """The decimal mark"""
+
+    @classmethod
+    def of(cls, table: Table, columns: Sequence[str]) -> "NumberForm":
+        """The form of the first cells of some columns of scores; exact where the file has more than a few digits."""
+        columns = [column for column in columns if table.columns.get(column) == "number"]
+        cells = [cell.strip() for column in columns for cell in table.as_written.get(column, ()) if cell.strip()]
+        signs = {match[0] for cell in cells if (match := _SIGN.search(cell))}
+        numbers = matrix(table.head(columns), columns) if cells else torch.zeros(0, 1)
+        whole = sum_to_100(numbers) if len(columns) > 1 else bool(len(numbers)) and are_percent(numbers)
+        times = 100 if signs or whole else 1
+        decimals = max((len(_SIGN.sub("", cell).partition(table.point)[2]) for cell in cells), default=99)
+        is_exact = decimals + (2 if times > 1 else 0) > ROUNDED
+        return cls(min(signs, key=len) if signs else "", times, is_exact, table.point)
+
+    def cells(self, numbers: Sequence[float | None]) -> list[str]:
+        """The cells of some numbers; None is an empty one."""
+        return ["" if number is None else f"{self._digits(number)}{self.sign}" for number in numbers]
+
+    def _digits(self, number: float) -> str:
+        least = min(number, 1 - number)
+        if self.is_exact:
+            text = repr(number * self.times)
+        elif 0 < number < TINY:
+            text = f"{number * self.times:.{DIGITS - 1}e}"
+        else:
+            least = max(least, TINY) if least > 0 else 0.5
+            decimals = DIGITS - 1 - math.floor(math.log10(least)) - (2 if self.times > 1 else 0)
+            text = f"{number * self.times:.{decimals}f}"
+        return text.replace(".", self.point)
 
 
 def rewritten(source: PredictionFile, after: Predictions, note: str | None, *, tabs: bool = False) -> Rewritten | None:
@@ -54,7 +108,7 @@ def rewritten(source: PredictionFile, after: Predictions, note: str | None, *, t
     Args:
         source: The opened file.
         after: Its rows, calibrated.
-        note: What each row says about the calibration, if anything.
+        note: What the first row says about the calibration, if anything.
         tabs: Separate the cells by tabs.
     """
     table = source.table
@@ -79,19 +133,15 @@ def _text(
     place = next(n for n, column in enumerate(columns) if column in scores)
     kept = [column for column in columns if column not in scores]
     values = after.probabilities[:, 1:] if after.are_pairs else after.probabilities
-    added = {column: cells_of(table, values[:, k].tolist()) for k, column in enumerate(written)}
+    form = NumberForm.of(table, scores)
+    added = {column: form.cells(values[:, k].tolist()) for k, column in enumerate(written)}
     last: dict[str, list[str]] = {}
     if labels is not None:
         last[labels] = [escape.csv_cell(names[k]) for k in after.known_labels.tolist()]
     if note is not None:
-        last[roles.CALIBRATION] = [escape.csv_cell(note)] * len(after)
+        last[roles.CALIBRATION] = [escape.csv_cell(note), *[""] * (len(after) - 1)]
     columns = [*kept[:place], *written, *kept[place:], *last]
     return Rewritten(text_of(table, columns, added | last, tabs=tabs), kept, list(scores), written, labels)
-
-
-def cells_of(table: Table, numbers: Sequence[float | None]) -> list[str]:
-    """Numbers as the cells of a table, with its decimal mark; None is an empty cell."""
-    return ["" if number is None else repr(number).replace(".", table.point) for number in numbers]
 
 
 def text_of(table: Table, columns: Sequence[str], added: Mapping[str, Sequence[str]], *, tabs: bool = False) -> str:
@@ -110,6 +160,7 @@ def text_of(table: Table, columns: Sequence[str], added: Mapping[str, Sequence[s
             own += block.written(column)
     buffer = io.StringIO()
     separator = "\t" if tabs else table.delimiter if table.delimiter != "\t" else "," if table.point == "." else ";"
+    buffer.write("".join(table.begins.partition("sep=")[: 1 if tabs else 3]))
     rows = csv.writer(buffer, delimiter=separator, lineterminator="\n")
     rows.writerow(columns)
     every = cells | {column: list(own) for column, own in added.items()}
@@ -125,6 +176,8 @@ def _is_found_again(text: str, after: Predictions) -> bool:
             again = from_table(opened_as("csv", io.BytesIO(text.encode()), "the table")).read(progress=False)
         except (SoftkinError, ValueError, TypeError):
             return False
-    if (again.labels is None) != (after.labels is None) or not torch.equal(again.probabilities, after.probabilities):
+    if (again.labels is None) != (after.labels is None) or again.probabilities.shape != after.probabilities.shape:
+        return False
+    if not torch.allclose(again.probabilities, after.probabilities, rtol=2 * 10.0 ** (1 - DIGITS), atol=0):
         return False
     return again.labels is None or torch.equal(again.labels, after.known_labels)

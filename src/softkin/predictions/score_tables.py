@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.names import spelling
 from softkin._io import roles
+from softkin._io.roles import ScoreKind
 from softkin._io.tables import Rows, Table
 from softkin.predictions import harness, long_tables, multiple_choice, pairs, top_answers, truth_columns, unlabelled
 from softkin.predictions.blocks import Beside, Block, PredictionFile
@@ -20,6 +22,7 @@ from softkin.predictions.class_columns import (
     summing_to_whole,
 )
 from softkin.predictions.columns import (
+    FEW,
     MANY,
     NO_CLASSES,
     class_name_in,
@@ -40,7 +43,7 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     """The predictions in a table, whose columns get their roles by their names, the options, and their first cells."""
     notes = {}
     if roles.CALIBRATION in table.columns:
-        said = next((cell for cell in table.head([roles.CALIBRATION])[roles.CALIBRATION] if cell is not None), None)
+        said = next((cell for (cell,) in table.cells(roles.CALIBRATION) if cell is not None), None)
         notes = {} if said is None else {"calibration": str(said)}
         rest = {column: kind for column, kind in table.columns.items() if column != roles.CALIBRATION}
         table = replace(table, columns=rest)
@@ -286,6 +289,53 @@ def _blocks(
     return blocks
 
 
+def _ranks(table: Table, part: str, lists: Sequence[str]) -> tuple[str, list[int]] | None:
+    """(column, numbers) of lists of the classes that falling scores are of; None if the scores do not fall.
+
+    Raises:
+        SoftkinError: The rows list different classes.
+    """
+    head = table.head(lists)
+    scores = head[part]
+    if len(scores) < FEW or any(list(row) != sorted(row, reverse=True) for row in scores):
+        return None
+    for column in lists:
+        rows = head[column]
+        are_numbers = all(float(k).is_integer() for row in rows if row for k in row if not isinstance(k, str | dict))
+        if column == part or any(not row or isinstance(row[0], str | dict) for row in rows) or not are_numbers:
+            continue
+        if any(len(row) != len(own) or len(set(row)) != len(row) for row, own in zip(rows, scores, strict=True)):
+            continue
+        known = {frozenset(map(int, row)) for row in rows}
+        if len(known) > 1:
+            raise SoftkinError(
+                f"{table.name}: `{part}` has the scores of the likeliest classes alone, those in `{column}`; save the "
+                "scores of all classes, in the same order in each row."
+            )
+        return column, sorted(known.pop())
+    return None
+
+
+def _of_ranked(
+    table: Table, part: str, kind: ScoreKind | None, beside: Beside, ranks: str, classes: Sequence[int]
+) -> PredictionFile:
+    """The lists of falling scores, each in the order of the classes that another list names."""
+
+    def blocks(count: int) -> Iterator[Block]:
+        for rows in table.read(count, (), [*beside.with_scores(part).columns, ranks]):
+            values, order = (torch.as_tensor(rows.vectors(column, None, len(classes))) for column in (part, ranks))
+            order, places = order.sort(dim=1)
+            if bool((order != torch.tensor(classes)).any()):
+                raise SoftkinError(f"{table.name}: `{ranks}` must list the same {len(classes)} classes in each row.")
+            yield Block(values.gather(1, places), *beside.of(rows), **beside.about(rows))
+
+    why = f"{table.name}: the scores in `{part}` are read as those of the classes that `{ranks}` lists."
+    return PredictionFile(
+        table.name, kind, len(classes), table.num_rows, blocks, [str(k) for k in classes],
+        columns_named=True, assumed=(*table.assumed, why), table=table, score_columns=(part,),
+    )  # fmt: skip
+
+
 def _of_vectors(table: Table, lists: Sequence[str], beside: Beside, reading: Reading) -> PredictionFile:
     """A column of lists, or of numbers by class name."""
     if "" in lists:  # an array of rows, whose file's name alone may say what it holds
@@ -303,6 +353,9 @@ def _of_vectors(table: Table, lists: Sequence[str], beside: Beside, reading: Rea
         if ends[0] != ends[1]:
             return multiple_choice.from_table(table, part, kind, beside, reading, ends)
     table.claim(width)
+    ranks = _ranks(table, part, lists) if names is None else None
+    if ranks is not None:
+        return _of_ranked(table, part, kind, beside, *ranks)
 
     def scores(rows: Rows) -> Tensor:
         return checks.as_tensor(rows.vectors(part, names, width), part or "the array")
