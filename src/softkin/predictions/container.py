@@ -213,7 +213,7 @@ class Predictions:
             else:
                 beside: dict[str, Any] = {"features": mine.features} if calibrator.takes_features else {}
                 given = mine.scores.double()
-                stated = self.are_probabilities or None  # scores are logits unless said otherwise, so they may be doubted
+                stated = self.are_probabilities or None  # logits may have been meant as probabilities
                 calibrated = calibrator.predict_proba(given, from_probabilities=stated, **beside)
         except ValueError as error:
             raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
