@@ -659,13 +659,13 @@ def cost_table(edition: str = "first") -> str:
 
 
 def demo_table(part: str) -> str:
-    """Of softkin compare without options: the table, the story, or the note on tuning."""
+    """Of softkin compare without options: the table, or the story."""
     data = json.loads((RECORDS / "demo.json").read_text())
     if part == "table":
         narrow = tuple(column for column in metric_columns() if not column.wide)
         rows = tuple(Row.from_dict(row) for row in data["rows"])
         return Table(narrow, rows, ("",), StudySpec.from_dict(data["spec"])).to_markdown().partition("\n\n")[0]
-    said = data["recommendation"] if part == "story" else [note for note in data["notes"] if note.startswith("Tuned")]
+    said = data["recommendation"]
     return "\n>\n".join(textwrap.fill(text, 128, initial_indent="> ", subsequent_indent="> ") for text in said)
 
 

@@ -328,9 +328,7 @@ def _features(calibrator: Calibrator, X: Any) -> dict[str, Any]:
 
 def _applied(calibrator: Calibrator, scores: NDArray[Any], kind: _Kind, X: Any = None) -> NDArray[Any]:
     beside = _features(calibrator, X)
-    with warnings.catch_warnings():  # the estimator has said which they are; few log-odds may all lie between 0 and 1
-        warnings.filterwarnings("ignore", "`logits` look like probabilities, since all lie between 0 and 1")
-        p = calibrator.predict_proba(scores.astype(np.float64), from_probabilities=kind == "probabilities", **beside)
+    p = calibrator.predict_proba(scores.astype(np.float64), from_probabilities=kind == "probabilities", **beside)
     return np.asarray(p)
 
 

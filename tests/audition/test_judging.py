@@ -192,7 +192,8 @@ def test_reference_values_on_cifar100n(capsys, tmp_path, shared_data):
     ]
     assert all(candidate["cross_entropy"]["p_value"] < 0.01 for candidate in result["candidates"])
     names = CIFAR.read_text().split()
-    loss = ClassSimilarityLoss.from_file(output, names)
+    with pytest.warns(UserWarning, match="alpha='auto' is what .* suggests, by the gap"):
+        loss = ClassSimilarityLoss.from_file(output, names)
     saved = similarity.read(output)
     assert saved.about["audition"]["chosen"] == "mixture"
     assert "audition against the human labels of cifar100n_human_labels.npz" in saved.source

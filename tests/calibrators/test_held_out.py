@@ -204,6 +204,7 @@ def test_probabilities_given_as_logits_are_noticed():
             fitted.fit(p, y)
         fitted.fit(p, y, from_probabilities=True)
         fitted.fit(p.log(), y)
+        fitted.fit(p, y, from_probabilities=False)  # whoever states the kind is not asked
 
 
 def test_probabilities_of_one_class_given_as_logits_are_noticed():
@@ -216,5 +217,7 @@ def test_probabilities_of_one_class_given_as_logits_are_noticed():
                 fitted.fit(scores, y)
         fitted.fit(p, y, from_probabilities=True)
         fitted.fit(p.logit(), y)
+    temperature = calibrators.TemperatureScaling().fit(p.logit(), y)
     with pytest.warns(UserWarning, match="look like probabilities, since all lie between 0 and 1"):
-        calibrators.TemperatureScaling().fit(p.logit(), y).predict_proba(p)
+        temperature.predict_proba(p)
+    temperature.predict_proba(p, from_probabilities=False)

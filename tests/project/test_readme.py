@@ -8,8 +8,10 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from places import ROOT
+from softkin import calibrators, metrics
 from softkin.cli import parser as softkin_parser
 
 PAGES = [
@@ -47,6 +49,25 @@ def test_code_blocks_are_true(capsys):
     assert loss_fn.alpha == 0.02
     exec(second, names)
     names["loss_fn"].end_epoch()
+
+
+def test_mixup_and_weight_decay_in_a_loop_of_ones_own():
+    """The two recipes of docs/when.md: mixup is the loss of mixed labels, and the best decay has the least NLL."""
+    mixup, decay = blocks((ROOT / "docs" / "when.md").read_text(encoding="utf-8"), "python")
+    torch.manual_seed(0)
+    inputs, labels = torch.randn(20, 5), torch.arange(20) % 4
+    names = {"torch": torch, "network": torch.nn.Linear(5, 4), "loss_fn": torch.nn.CrossEntropyLoss()}
+    names |= {"inputs": inputs, "labels": labels}
+    exec(mixup, names)
+    share, other = names["share"], names["other"]
+    one_hot = torch.eye(4)[labels]
+    mixed = share * one_hot + (1 - share) * one_hot[other]
+    torch.testing.assert_close(names["loss"], torch.nn.CrossEntropyLoss()(names["logits"], mixed))
+    noise = {1e-4: 2.0, 3e-4: 1.0, 1e-3: 0.2, 3e-3: 4.0}
+    made = {value: one_hot + scale * torch.randn(20, 4) for value, scale in noise.items()}
+    names = {"val_logits_of": made.get, "val_labels": labels, "calibrators": calibrators, "metrics": metrics}
+    exec(decay, names)
+    assert names["best"] == 1e-3
 
 
 @pytest.mark.slow
@@ -100,7 +121,7 @@ def test_it_is_short_and_says_when_the_method_helps_in_three_points():
 def test_calls_beside_those_of_other_libraries_run():
     import softkin.sklearn
     import softkin.torchmetrics
-    from softkin import calibrators, decisions, diagrams, losses, metrics
+    from softkin import decisions, diagrams, losses
 
     text = (ROOT / "docs" / "migrate.md").read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `") and " | " in line]

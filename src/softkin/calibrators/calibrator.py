@@ -117,7 +117,7 @@ class Calibrator(Fitted[Tensor]):
         logits: Array,
         labels: Array,
         *,
-        from_probabilities: bool = False,
+        from_probabilities: bool | None = None,
         floor: float | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
         class_names: Sequence[str] | None = None,
@@ -132,7 +132,7 @@ class Calibrator(Fitted[Tensor]):
             labels: (N,) classes 0 … K−1, or texts: the names of a data frame's columns, or all classes in alphabetical
                 order. A class may be absent. For one score 0 and 1, or booleans; (N, …) for pixels. (N, K) are votes
                 or soft labels: a row counts for each class by its share.
-            from_probabilities: Whether ``logits`` are probabilities.
+            from_probabilities: Whether ``logits`` are probabilities; None: no, with a warning if they look so.
             floor: The value that replaces a probability of 0. None: estimated, with a warning that counts the zeros.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and later evaluations on any of
                 them cause a warning: a calibrator looks too good on samples that it was fitted on.
@@ -194,7 +194,7 @@ class Calibrator(Fitted[Tensor]):
         self,
         logits: Array,
         *,
-        from_probabilities: bool = False,
+        from_probabilities: bool | None = None,
         floor: float | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
         class_names: Sequence[str] | None = None,
@@ -206,7 +206,7 @@ class Calibrator(Fitted[Tensor]):
 
         Args:
             logits: (N, K), or probabilities with ``from_probabilities=True``.
-            from_probabilities: Whether ``logits`` are probabilities.
+            from_probabilities: Whether ``logits`` are probabilities; None: no, with a warning if they look so.
             floor: The value that replaces a probability of 0. None: that of the fit; if the fit had logits, half of
                 the smallest step between scores, with a warning.
             sample_ids: If the fit had ids too, a warning counts the samples that are in both.
@@ -244,7 +244,7 @@ class Calibrator(Fitted[Tensor]):
             return in_kind(p, logits)
 
     def _of_other_shape(
-        self, values: Tensor, given: Array, from_probabilities: bool, floor: float | None, sample_ids: Any
+        self, values: Tensor, given: Array, from_probabilities: bool | None, floor: float | None, sample_ids: Any
     ) -> Any:
         """``predict_proba`` of one score per sample, or of pixels, one image at a time."""
         if values.ndim <= 2:
@@ -273,7 +273,7 @@ class Calibrator(Fitted[Tensor]):
         labels: Array,
         *,
         folds: int = 5,
-        from_probabilities: bool = False,
+        from_probabilities: bool | None = None,
         floor: float | None = None,
         seed: int = 0,
         fallback: Literal["identity"] | None = None,
@@ -287,7 +287,7 @@ class Calibrator(Fitted[Tensor]):
             logits: (N, K), the calibration data, N ≥ 2.
             labels: (N,).
             folds: The number of folds.
-            from_probabilities: Whether ``logits`` are probabilities.
+            from_probabilities: Whether ``logits`` are probabilities; None: no, with a warning if they look so.
             floor: The value that replaces a probability of 0, as for ``fit``.
             seed: The seed that divides the samples into folds.
             fallback: None only warns. With "identity", if the held-out NLL got worse, this calibrator returns

@@ -30,16 +30,18 @@ def doubt_logits(z: Tensor, *, stacklevel: int) -> None:
         why = "all lie between 0 and 1"
     else:
         return
-    said = f"`logits` look like probabilities, since {why}; if they are, pass from_probabilities=True."
+    said = f"`logits` look like probabilities, since {why}; pass from_probabilities=True if they are, else False."
     warnings.warn(said, stacklevel=stacklevel)
 
 
 def as_logits(
-    values: Array, from_probabilities: bool, floor: float | None, labels: Array | None = None, *, least: int = 0
+    values: Array, from_probabilities: bool | None, floor: float | None, labels: Array | None = None, *, least: int = 0
 ) -> tuple[Tensor, float | None]:
     """The caller's values as contiguous (N, K) float64 logits on the CPU, and the floor if they are probabilities.
 
-    Without a floor it is estimated, from the labels too if there are any, with a warning about the zeros.
+    ``from_probabilities`` of None takes them for logits, and warns if they look like probabilities; False states that
+    they are logits. Without a floor it is estimated, from the labels too if there are any, with a warning about the
+    zeros.
     """
     if floor is not None and not from_probabilities:
         raise ValueError("`floor` must be left out with logits: it stands for probabilities of 0.")
@@ -47,7 +49,8 @@ def as_logits(
         z = checks.logits(values, least=least).cpu().to(torch.float64).contiguous()
         if z.numel() and not max(-float(z.min()), float(z.max())) <= LARGEST:
             raise ValueError(f"`logits` must lie between ±{LARGEST:g}: differences of larger ones are infinite.")
-        doubt_logits(z, stacklevel=5)
+        if from_probabilities is None:
+            doubt_logits(z, stacklevel=5)
         return z, None
     p = checks.probabilities(values, "logits", least=least)
     if p.shape[1] < 2:
@@ -78,7 +81,7 @@ class GivenRows(NamedTuple):
     """The sample of each row, where a sample has several"""
 
 
-def two_columns(scores: Tensor, from_probabilities: bool) -> Tensor:
+def two_columns(scores: Tensor, from_probabilities: bool | None) -> Tensor:
     """(N, 2) from the scores (N,) of a binary model: probabilities 1 − s and s, or logits 0 and s."""
     if not from_probabilities:
         s = scores if scores.is_floating_point() else scores.to(torch.float64)
@@ -90,7 +93,7 @@ def two_columns(scores: Tensor, from_probabilities: bool) -> Tensor:
 def rows_of(
     values: Any,
     labels: Any,
-    from_probabilities: bool,
+    from_probabilities: bool | None,
     sample_weight: Any = None,
     ignore_index: int | None = None,
 ) -> GivenRows:
@@ -140,7 +143,7 @@ def rows_of(
 
 
 def labelled_logits(
-    values: Array, labels: Array, from_probabilities: bool, floor: float | None, *, least: int = 1
+    values: Array, labels: Array, from_probabilities: bool | None, floor: float | None, *, least: int = 1
 ) -> tuple[Tensor, Tensor, float | None]:
     """Logits as from ``as_logits``, int64 labels, and the floor."""
     labels, _ = numbered(labels, values)
@@ -160,7 +163,7 @@ def cross_fit(
     labels: Tensor,
     *,
     folds: int,
-    from_probabilities: bool,
+    from_probabilities: bool | None,
     seed: int,
     floor: float | None = None,
 ) -> Tensor:
@@ -173,6 +176,7 @@ def cross_fit(
         if len(logits) < 2:
             raise ValueError(f"cross-fitting needs at least 2 samples, got {len(logits)}.")
         z, labels, floor = labelled_logits(logits, labels, from_probabilities, floor, least=2)
+        from_probabilities = bool(from_probabilities)  # the folds are not doubted again
         source = torch.softmax(z, dim=1) if from_probabilities else z
         calibrated = torch.empty_like(z)
         for held in folds_of(len(logits), folds, seed):

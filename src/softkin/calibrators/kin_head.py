@@ -133,7 +133,7 @@ class KinHead(Calibrator, unlisted=True):
         logits: Array,
         labels: Array,
         *,
-        from_probabilities: bool = False,
+        from_probabilities: bool | None = None,
         floor: float | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
         class_names: Sequence[str] | None = None,
@@ -148,7 +148,7 @@ class KinHead(Calibrator, unlisted=True):
         Args:
             logits: (N, K) the network's logits of rows that it was not trained on, or probabilities.
             labels: (N,) their classes, or texts as for other calibrators.
-            from_probabilities: Whether ``logits`` are probabilities.
+            from_probabilities: Whether ``logits`` are probabilities; None: no, with a warning if they look so.
             floor: The value that replaces a probability of 0, as for other calibrators.
             sample_ids: Names or numbers of the rows; a later prediction of any of them causes a warning.
             class_names: Names of the classes, kept in files.
@@ -300,7 +300,7 @@ class KinHead(Calibrator, unlisted=True):
         self,
         logits: Array,
         *,
-        from_probabilities: bool = False,
+        from_probabilities: bool | None = None,
         floor: float | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
         class_names: Sequence[str] | None = None,
@@ -310,7 +310,7 @@ class KinHead(Calibrator, unlisted=True):
 
         Args:
             logits: (N, K), or probabilities with ``from_probabilities=True``.
-            from_probabilities: Whether ``logits`` are probabilities.
+            from_probabilities: Whether ``logits`` are probabilities; None: no, with a warning if they look so.
             floor: The value that replaces a probability of 0, by default that of the fit.
             sample_ids: If the fit had ids too, a warning counts the samples that are in both.
             class_names: The names of the columns, which may be in another order than those of the fit.

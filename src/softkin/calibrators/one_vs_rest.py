@@ -612,7 +612,7 @@ class PerLabel:
         logits: Array,
         labels: Array,
         *,
-        from_probabilities: bool = False,
+        from_probabilities: bool | None = None,
         sample_weight: Array | None = None,
         label_names: Sequence[str] | None = None,
     ) -> Self:
@@ -621,7 +621,7 @@ class PerLabel:
         Args:
             logits: (N, L) logits of sigmoids, or probabilities with ``from_probabilities=True``.
             labels: (N, L) zeros and ones. Each label must have both.
-            from_probabilities: Whether ``logits`` are probabilities.
+            from_probabilities: Whether ``logits`` are probabilities; None: no, with a warning if they look so.
             sample_weight: (N,) weights of the samples, for calibrators that take weights.
             label_names: The names of the labels; by default the columns of a data frame.
         """
@@ -648,13 +648,13 @@ class PerLabel:
         return self
 
     def predict_proba(
-        self, logits: Array, *, from_probabilities: bool = False, label_names: Sequence[str] | None = None
+        self, logits: Array, *, from_probabilities: bool | None = None, label_names: Sequence[str] | None = None
     ) -> Any:
         """Calibrated probabilities (N, L) in the order of the columns given: numpy for numpy, torch for torch.
 
         Args:
             logits: (N, L), as for ``fit``.
-            from_probabilities: Whether ``logits`` are probabilities.
+            from_probabilities: Whether ``logits`` are probabilities; None: no, with a warning if they look so.
             label_names: The names of the columns, which may be in another order than those of the fit; those of a data
                 frame are known.
         """

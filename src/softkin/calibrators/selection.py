@@ -99,7 +99,7 @@ def fit_best(
     metric: str | Callable[..., float] = "nll",
     larger_is_better: bool | None = None,
     folds: int = 5,
-    from_probabilities: bool = False,
+    from_probabilities: bool | None = None,
     floor: float | None = None,
     seed: int = 0,
     confidence: float = 0.95,
@@ -126,7 +126,7 @@ def fit_best(
         larger_is_better: None: known for the metrics of this library (a signed gap is best near 0), False for a
             function.
         folds: The number of folds.
-        from_probabilities: Whether ``logits`` are probabilities.
+        from_probabilities: Whether ``logits`` are probabilities; None: no, with a warning if they look so.
         floor: The value that replaces a probability of 0, as for ``Calibrator.fit``.
         seed: The seed of the folds and of the resampling.
         confidence: The level of the interval.
@@ -148,6 +148,7 @@ def fit_best(
         else:
             tried = [_unfitted(candidate) for candidate in candidates]
         raw = torch.softmax(z, dim=1)
+        from_probabilities = bool(from_probabilities)  # the candidates are not doubted again
         source = raw if from_probabilities else z
         known = metrics.catalogue.of(metric)
         name = known.key if known else getattr(metric, "__name__", "metric")

@@ -47,7 +47,7 @@ class Rows:
     """(N,) density ratios of the rows, float64"""
 
     @classmethod
-    def of(cls, values: Array, from_probabilities: bool, *, least: int = 0, are_pairs: bool = False) -> "Rows":
+    def of(cls, values: Array, from_probabilities: bool | None, *, least: int = 0, are_pairs: bool = False) -> "Rows":
         """Checked rows; one score for each sample is that of class 1 of two, or the confidence of pairs."""
         given = checks.as_tensor(values, "logits")
         if given.ndim == 1 or (given.ndim == 2 and given.shape[1] == 1):
@@ -58,7 +58,8 @@ class Rows:
         z = checks.logits(values, least=least).cpu()
         if z.dtype == torch.float64 and z.numel() and not max(-float(z.min()), float(z.max())) <= LARGEST:
             raise ValueError(f"`logits` must lie between ±{LARGEST:g}: differences of larger ones are infinite.")
-        doubt_logits(z, stacklevel=5)
+        if from_probabilities is None:
+            doubt_logits(z, stacklevel=5)
         return cls(z, False)
 
     def __len__(self) -> int:
@@ -261,7 +262,7 @@ class Rule(Fitted[Rows]):
         logits: Array,
         labels: Array,
         *,
-        from_probabilities: bool = False,
+        from_probabilities: bool | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
         class_names: Sequence[str] | None = None,
         groups: Sequence[Any] | Array | None = None,
@@ -275,7 +276,8 @@ class Rule(Fitted[Rows]):
                 the answer was right.
             labels: (N,) classes 0 … K−1, or texts: the names of a data frame's columns, or all classes in alphabetical
                 order.
-            from_probabilities: Whether ``logits`` are probabilities, such as those of a calibrator.
+            from_probabilities: Whether ``logits`` are probabilities, such as those of a calibrator; None: no, with a
+                warning if they look so.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and ``predict`` warns about samples
                 that are among them: the promise does not hold for those.
             class_names: Names that are kept with the rule, also in files.
@@ -314,7 +316,7 @@ class Rule(Fitted[Rows]):
         self,
         logits: Array,
         *,
-        from_probabilities: bool = False,
+        from_probabilities: bool | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
         class_names: Sequence[str] | None = None,
         groups: Sequence[Any] | Array | None = None,
@@ -324,7 +326,7 @@ class Rule(Fitted[Rows]):
 
         Args:
             logits: (N, K), or probabilities with ``from_probabilities=True``.
-            from_probabilities: Whether ``logits`` are probabilities.
+            from_probabilities: Whether ``logits`` are probabilities; None: no, with a warning if they look so.
             sample_ids: If the fit had sample ids too, samples that occur in both cause a warning.
             class_names: The names of the columns; those of a data frame are known. If the fit had names too, they must
                 be the same, in the same order.
@@ -338,7 +340,7 @@ class Rule(Fitted[Rows]):
     def new_rows(
         self,
         logits: Array,
-        from_probabilities: bool,
+        from_probabilities: bool | None,
         sample_ids: Sequence[Any] | Array | None,
         class_names: Sequence[str] | None = None,
         *,
@@ -365,7 +367,7 @@ class Rule(Fitted[Rows]):
         logits: Array,
         labels: Array,
         *,
-        from_probabilities: bool = False,
+        from_probabilities: bool | None = None,
         confidence: float = 0.95,
         superclasses: Array | None = None,
         costs: Array | None = None,
@@ -378,7 +380,7 @@ class Rule(Fitted[Rows]):
         Args:
             logits: (N, K).
             labels: (N,).
-            from_probabilities: Whether ``logits`` are probabilities.
+            from_probabilities: Whether ``logits`` are probabilities; None: no, with a warning if they look so.
             confidence: The level of the intervals, which are Wilson's for shares and Student's for means; that of the
                 worst class is Clopper and Pearson's, for all classes at once.
             superclasses: (K,) super-class of each class; sets are then also counted in super-classes.

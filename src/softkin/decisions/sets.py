@@ -149,7 +149,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         logits: Array,
         labels: Array,
         *,
-        from_probabilities: bool = False,
+        from_probabilities: bool | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
         class_names: Sequence[str] | None = None,
         groups: Sequence[Any] | Array | None = None,
@@ -386,7 +386,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         self,
         logits: Array,
         *,
-        from_probabilities: bool = False,
+        from_probabilities: bool | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
         class_names: Sequence[str] | None = None,
         groups: Sequence[Any] | Array | None = None,
@@ -466,7 +466,9 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         return members
 
     @torch.no_grad()
-    def update(self, logits: Array, labels: Array, *, from_probabilities: bool = False, step: float = 0.05) -> Any:
+    def update(
+        self, logits: Array, labels: Array, *, from_probabilities: bool | None = None, step: float = 0.05
+    ) -> Any:
         r"""Answer rows whose label becomes known afterwards, and learn from each; rows need not be exchangeable.
 
         The set of a row is made with the limit q before its label is known. Then, with e = 1 if the true class scores
@@ -479,7 +481,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         Args:
             logits: (N, K) rows in the order of time, or one row (K,).
             labels: (N,) their classes, or one.
-            from_probabilities: Whether ``logits`` are probabilities.
+            from_probabilities: Whether ``logits`` are probabilities; None: no, with a warning if they look so.
             step: How fast the limit follows. Larger steps follow changes sooner, and sets vary more.
 
         Returns:

@@ -10,6 +10,7 @@ from torch import Tensor
 from softkin import similarity as similarities
 from softkin import smoothing
 from softkin._core import checks
+from softkin._core.assumption import Assumption
 from softkin._core.checks import Array
 from softkin._core.named_labels import in_order
 from softkin.losses import soft_labels
@@ -192,7 +193,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         Args:
             path: A file of distances, similarity, smooth labels, a confusion matrix or a taxonomy.
             class_names: The names in the order of the labels; the file's classes are reordered by name.
-            alpha: None uses the value that the file suggests, else 0.1.
+            alpha: None uses the value that the file suggests, as one of an audition does, and says so; else 0.1.
             beta: For distances, by default 2. A similarity already contains its β.
             asymmetric: Allow distances that differ by direction.
             options: Other options of the loss.
@@ -200,12 +201,17 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         from softkin import distances  # here, as a loss from a matrix needs no distances
 
         content = distances.read_file(path, checks.class_names(class_names), class_names)
+        if beta is not None and content.kind != "distances":
+            raise ValueError(f"`beta` must be left out: {path} holds a similarity, which already includes its β.")
         if alpha is None:
             alpha = content.about.get("alpha", 0.1)
+            if "alpha" in content.about:
+                shown = repr(alpha) if isinstance(alpha, str) else f"{alpha:.3g}"
+                why = ", by the gap of the predictions that it was judged by" if "audition" in content.about else ""
+                said = f"alpha={shown} is what {path} suggests{why}; pass `alpha` for another."
+                warnings.warn(Assumption(said), stacklevel=2)
         if content.kind == "distances":
             beta = 2.0 if beta is None else beta
             asymmetric = asymmetric or content.about.get("asymmetric") is True
             return cls.from_distances(content.values, alpha, beta, asymmetric=asymmetric, **options)
-        if beta is not None:
-            raise ValueError(f"`beta` must be left out: {path} holds a similarity, which already includes its β.")
         return cls(content.values, alpha, **options)

@@ -213,7 +213,8 @@ class Predictions:
             else:
                 beside: dict[str, Any] = {"features": mine.features} if calibrator.takes_features else {}
                 given = mine.scores.double()
-                calibrated = calibrator.predict_proba(given, from_probabilities=self.are_probabilities, **beside)
+                stated = self.are_probabilities or None  # logits may have been meant as probabilities
+                calibrated = calibrator.predict_proba(given, from_probabilities=stated, **beside)
         except ValueError as error:
             raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
         if mine is not self:
