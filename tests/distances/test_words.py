@@ -287,7 +287,7 @@ def test_other_languages_are_refused_by_name():
 
 
 def test_codes_without_their_list_are_refused_with_what_looks_them_up():
-    with pytest.raises(ValueError, match="WordNet's identifiers are looked up if WordNet is installed") as error:
+    with pytest.raises(ValueError, match="ImageNet's 1,000 classes, and WordNet's others if WordNet") as error:
         distances.from_words(["n01440764", "n01443537", "n01484850"])
     assert "another language" not in str(error.value)
 

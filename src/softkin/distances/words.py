@@ -226,7 +226,10 @@ def partly_known(
 def codes(names: Sequence[str]) -> str:
     """What looks up names that are codes of a public list; empty for others."""
     if all(WNID.fullmatch(name) for name in names):
-        return ", and WordNet's identifiers are looked up if WordNet is installed (Debian's wordnet-base)"
+        return (
+            ", and `from_names` and commands look up the identifiers of ImageNet's 1,000 classes, and WordNet's others "
+            "if WordNet is installed (Debian's wordnet-base)"
+        )
     if all(ICD.fullmatch(name) for name in names):
         return f", and ICD-10 codes are looked up if they are all in the package {ICD_PACKAGES[0]} and it is installed"
     return ""
