@@ -282,6 +282,12 @@ def test_other_languages_are_refused_by_name():
     ) as error:
         distances.from_words(["katze", "hund", "vogel"])
     assert "pass aliases={'katze': '…'} (--alias 'katze=…')" in str(error.value)  # and not katz
+    assert "Say what they are in English, or take a sentence encoder of their language" in str(error.value)
+    for names in (["Katze", "Hund", "Vogel"], ["猫", "狗", "鸟"]):
+        with pytest.warns(
+            UserWarning, match="smoothed uniformly; say what they are in English.*--alias .*=ENGLISH.*--encoder"
+        ):
+            distances.words.partly_known(names, even_few=True)
     with pytest.raises(ValueError, match=r"aliases=\{'katze': 'katz'\}.*\(those of softkin are English\)\.$"):
         distances.from_words(["katze", "dog", "bird"])
 
