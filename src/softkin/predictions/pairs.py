@@ -202,7 +202,7 @@ def from_table(table: Table, parts: Parts, ids: str | None, reading: Reading) ->
             yield Block(two_columns(scores), labels, own_ids, own_texts, **beside.about(rows))
 
     why = [] if parts.why is None else [f"{table.name}: {parts.why}."]
-    file = opened(table.name, table.num_rows, blocks, (*why, *said))
+    file = opened(table.name, table.num_rows, blocks, (*table.assumed, *why, *said))
     return replace(file, table=table, score_columns=(parts.score,))
 
 
