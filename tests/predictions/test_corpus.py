@@ -686,6 +686,8 @@ REFUSED += [
      "line 41 begins a sample, 13, that does not have each of the 3 classes"),
     ("names with numbers in two orders", "a.npz", written(lambda f: np.savez(f, logits=np.tile(LOGITS, (1, 4)), labels=[
      f"c{j % 12}" for j in range(N)])), {}, "order of the alphabet, c0, c1, c10 .* --class-names"),
+    ("marks of a judge", "a.csv", text({"expected": CALLED, "output": GUESSED, "score": [
+     int(a == b) for a, b in zip(CALLED, GUESSED, strict=True)]}), {}, "there must be a column for each"),
     ("grades", "a.csv", text({"correct": YES, "confidence": [round(10 * p) for p in P]}), {}, "as grades do.* divide it"),
     ("the likeliest classes alone", "a.csv", text({"target": TRUTH, "label": [f'"[{j % 7}, 8, 9]"' for j in range(N)],
      "prob": ['"[0.6, 0.3, 0.1]"'] * N}), {}, "the likeliest classes alone, those in `label`"),
