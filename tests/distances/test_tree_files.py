@@ -7,9 +7,18 @@ import shutil
 import pytest
 import torch
 
-from softkin import SoftkinError, distances
+from softkin import SoftkinError, distances, losses
 from softkin._core.assumption import Assumption
-from softkin.distances.tree_files import WordNet, _singulars, classes_in, holds_samples, holds_tree, in_words, read_tree
+from softkin.distances.tree_files import (
+    WordNet,
+    _singulars,
+    classes_in,
+    holds_samples,
+    holds_tree,
+    imagenet,
+    in_words,
+    read_tree,
+)
 from softkin.evaluation.deciding import tree_of
 from softkin.predictions import Predictions
 
@@ -153,6 +162,28 @@ def test_wordnet_by_wnid_sense_and_lemma(wordnet):
         distances.from_taxonomy("wordnet", ["aquarium_fish", "dog"])
     with pytest.raises(SoftkinError, match="WordNet was not found in /nowhere"):
         distances.from_taxonomy("wordnet:/nowhere", ["cat", "dog"])
+
+
+def test_imagenet_names_are_those_of_wordnet(wordnet):
+    for wnid, names in imagenet().items():
+        lemmas = [lemma.replace("_", " ") for lemma in wordnet.lemmas(wnid)]
+        assert names in (
+            lemmas,
+            [f"{lemmas[0]} {wordnet.lemmas(wordnet.parents(wnid)[0])[0].replace('_', ' ')}", *lemmas],
+        )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_classes_of_imagenet_are_looked_up_without_wordnet(monkeypatch, tmp_path):
+    monkeypatch.setenv("SOFTKIN_WORDNET", str(tmp_path / "nowhere"))
+    known = imagenet()
+    assert len(known) == 1000
+    assert len({names[0].lower() for names in known.values()}) == 1000
+    wnids = ["n01440764", "n01443537", "n02123045", "n02123159", "n02012849", "n03126707"]
+    assert in_words(wnids)[0] == ["tench", "Tinca tinca"]
+    loss = losses.ClassSimilarityLoss.from_names(wnids, alpha=0.1)
+    assert loss.soft_labels[2].topk(2).indices.tolist() == [2, 3]  # a tabby and a tiger cat
+    assert in_words([*wnids, "n99999999"]) == [*wnids, "n99999999"]
 
 
 def test_wordnet_agrees_with_the_hypernyms_of_tiny_imagenet(wordnet, shared_data):

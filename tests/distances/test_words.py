@@ -282,12 +282,18 @@ def test_other_languages_are_refused_by_name():
     ) as error:
         distances.from_words(["katze", "hund", "vogel"])
     assert "pass aliases={'katze': '…'} (--alias 'katze=…')" in str(error.value)  # and not katz
+    assert "Say what they are in English, or take a sentence encoder of their language" in str(error.value)
+    for names in (["Katze", "Hund", "Vogel"], ["猫", "狗", "鸟"]):
+        with pytest.warns(
+            UserWarning, match="smoothed uniformly; say what they are in English.*--alias .*=ENGLISH.*--encoder"
+        ):
+            distances.words.partly_known(names, even_few=True)
     with pytest.raises(ValueError, match=r"aliases=\{'katze': 'katz'\}.*\(those of softkin are English\)\.$"):
         distances.from_words(["katze", "dog", "bird"])
 
 
 def test_codes_without_their_list_are_refused_with_what_looks_them_up():
-    with pytest.raises(ValueError, match="WordNet's identifiers are looked up if WordNet is installed") as error:
+    with pytest.raises(ValueError, match="ImageNet's 1,000 classes, and WordNet's others if WordNet") as error:
         distances.from_words(["n01440764", "n01443537", "n01484850"])
     assert "another language" not in str(error.value)
 

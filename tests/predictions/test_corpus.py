@@ -625,7 +625,6 @@ TWO += [
     binary("Excel's truth values", {"Churned": called("FALSE", "TRUE"), "Score": P}, "the score of class TRUE", ["FALSE", "TRUE"]),
     binary("chances of rain", {"date": ["2026-01-01"] * N, "pop": [f"{100 * p:.2f}%" for p in P], "rained": called("no", "yes")},
            "`rained` is read as the labels", ["no", "yes"]),
-    binary("SPSS", {"churn": YES, "PRE_1": [int(p > 0.5) for p in P], "PGR_1": P}, "`churn` is read as the labels"),
     Case("SageMaker's inputs beside the score", "a.csv", text({"age": AGE, "amount": [3.5 * j for j in range(N)], "y": YES, "p": P}, header=False),
          says="`column 4` is read as the score of class 1"),
     Case("a row of sums beside a score", "a.csv", text({"id": [f"c{j}" for j in range(N)], "y_true": YES, "y_prob": P})
@@ -687,6 +686,8 @@ REFUSED += [
      "line 41 begins a sample, 13, that does not have each of the 3 classes"),
     ("names with numbers in two orders", "a.npz", written(lambda f: np.savez(f, logits=np.tile(LOGITS, (1, 4)), labels=[
      f"c{j % 12}" for j in range(N)])), {}, "order of the alphabet, c0, c1, c10 .* --class-names"),
+    ("marks of a judge", "a.csv", text({"expected": CALLED, "output": GUESSED, "score": [
+     int(a == b) for a, b in zip(CALLED, GUESSED, strict=True)]}), {}, "there must be a column for each"),
     ("grades", "a.csv", text({"correct": YES, "confidence": [round(10 * p) for p in P]}), {}, "as grades do.* divide it"),
     ("the likeliest classes alone", "a.csv", text({"target": TRUTH, "label": [f'"[{j % 7}, 8, 9]"' for j in range(N)],
      "prob": ['"[0.6, 0.3, 0.1]"'] * N}), {}, "the likeliest classes alone, those in `label`"),
@@ -736,6 +737,18 @@ def test_of_two_columns_that_agree_with_the_scores_the_prediction_is_told_by_its
     found, _ = loaded(tmp_path, Case("SAS", "b.csv", {}, {"label_column": "F_churn"}))
     assert found.class_names == ["1", "0"]
     assert found.labels.tolist() == (1 - columns["F_churn"]).tolist()
+
+
+def test_of_two_columns_beside_one_score_its_threshold_is_the_prediction(tmp_path):
+    p = np.random.default_rng(2).random(200)
+    churn = (np.random.default_rng(3).random(200) < p).astype(int).tolist()
+    spss = {"churn": churn, "PRE_1": (p > 0.5).astype(int).tolist(), "PGR_1": p.tolist()}
+    found, said = loaded(tmp_path, Case("SPSS", "a.csv", text(spss)))
+    assert "`churn` is read as the labels" in said
+    assert found.labels.tolist() == churn
+    unrelated = {"smoker": [j % 2 for j in range(200)], "sold": spss["PRE_1"], "PGR_1": p.tolist()}
+    with pytest.raises(SoftkinError, match="labels in smoker or sold; .* --label-column"):  # is `sold` a prediction?
+        loaded(tmp_path, Case("a perfect model", "b.csv", text(unrelated)))
 
 
 def test_labels_of_two_words_beside_one_score_are_those_that_it_tells_apart(tmp_path):
@@ -902,6 +915,7 @@ def test_an_answer_its_score_and_the_truth_are_pairs(tmp_path, what):
     assert found.labels.tolist() == [int(a == b) for a, b in zip(GUESSED, CALLED, strict=True)]
     np.testing.assert_allclose(found.probabilities[:, 1].numpy(), PROBS.max(axis=1), atol=1e-4)
     assert "is read as the confidence of pairs" in said
+    assert ("stars before the numbers of prediction are left out" in said) == (what == "Weka's star")
 
 
 SAID: dict[str, Callable[[int], Any]] = {

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from softkin import SoftkinError
-from softkin.predictions import reading
+from softkin.predictions import label_files, reading
 
 RNG = np.random.default_rng(0)
 K, N = 4, 60
@@ -116,3 +116,36 @@ def test_classes_are_matched_by_their_names(tmp_path, suffix):
     np.savez(tmp_path / "far.npz", labels=LABELS + 1, class_names=turned)
     with pytest.raises(SoftkinError, match="far.npz: labels must be from 0 to 3, the places of its class names, got 4"):
         read(path, tmp_path / "far.npz")
+
+
+def test_rows_are_matched_by_ids_of_customers(tmp_path):
+    path, beside = tmp_path / "p.csv", tmp_path / "y.csv"
+    pd.DataFrame({"customer_id": IDS, "age": range(N)} | dict(zip(NAMES, PROBS.T, strict=True))).to_csv(
+        path, index=False
+    )
+    labels = pd.DataFrame({"customer_id": IDS, "label": [NAMES[k] for k in LABELS]}).iloc[SHUFFLED]
+    labels.to_csv(beside, index=False)
+    found, said = read(path, beside)
+    assert found.known_labels.tolist() == LABELS.tolist()
+    assert "`customer_id` is taken for the ids of the rows" in said
+    assert f"its rows are matched with those of {path} by their ids" in said
+    labels.assign(customer_id=[f"other {k}" for k in range(N)]).to_csv(beside, index=False)
+    with pytest.raises(SoftkinError, match="y.csv has no row with the id 's0' of .*p.csv .line 2"):
+        read(path, beside)
+
+
+def test_a_repeated_id_is_found_in_one_pass():
+    class Text(str):
+        compared = 0
+
+        def __eq__(self, other):
+            Text.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    there = label_files.RowsById([*map(str, range(3000)), "2999"], "y.csv")
+    there.ids = [Text(known_as) for known_as in there.ids]
+    with pytest.raises(SoftkinError, match="'2999' stands in 2 rows"):
+        there.of(["5"], str)
+    assert Text.compared < 3 * 3000

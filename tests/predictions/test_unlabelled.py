@@ -154,6 +154,19 @@ def test_samples_keep_the_rows_of_the_file_that_they_came_from(tmp_path, kind):
 
 
 @pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_samples_of_several_files_are_named_by_file_and_row(tmp_path):
+    for name, missing in (("a.csv", {1, 2}), ("b.csv", {0})):
+        (tmp_path / name).write_text(text([row[1:] for row in rows(missing)], head=HEAD[1:]))
+    found = predictions.load(tmp_path)
+    assert found.known_as[:3] == ["a.csv, row 0", "a.csv, row 3", "a.csv, row 4"]
+    assert found.known_as[38:40] == ["b.csv, row 1", "b.csv, row 2"]
+    assert len(found.known_as) == len(found) == 77
+    assert found.sample_ids is None
+    assert found.numbered_as is None
+    assert found.take(torch.tensor([38, 1])).known_as == ["b.csv, row 1", "a.csv, row 3"]
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
 def test_the_page_names_samples_by_the_rows_of_the_file(tmp_path, capsys):
     missing = {2, 7, 8}
     (tmp_path / "a.csv").write_text(text([row[1:] for row in rows(missing, n=120)], head=HEAD[1:]))
@@ -170,7 +183,7 @@ def test_the_rows_of_several_files_are_not_taken_for_those_of_one(tmp_path):
     for name, missing in (("a", {1}), ("b", {30})):
         (tmp_path / f"{name}.csv").write_text(text([row[1:] for row in rows(missing)], head=HEAD[1:]))
     found, _ = read(tmp_path / "*.csv")
-    assert (len(found), found.known_as) == (78, None)
+    assert (len(found), found.numbered_as) == (78, None)
 
 
 def test_rows_without_any_score_are_left_out_and_one_missing_score_is_refused(tmp_path):

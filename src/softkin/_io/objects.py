@@ -242,10 +242,15 @@ def _dense(cell: Any) -> Any:
     """A vector as Spark writes it, as a list; other cells as they are."""
     if not isinstance(cell, dict) or not {"type", "values"} <= cell.keys() <= {"type", "size", "indices", "values"}:
         return cell
-    if "indices" not in cell or not isinstance(cell.get("size"), int) or not 0 < cell["size"] <= COLUMNS:
-        return cell["values"]
-    there = dict(zip(cell["indices"], cell["values"], strict=True))
-    return [there.get(k, 0.0) for k in range(cell["size"])]
+    places, values, size = cell.get("indices"), cell["values"], cell.get("size")
+    if not isinstance(places, list):
+        return values
+    if not isinstance(values, list) or not isinstance(size, int) or not len(places) == len(values) <= size <= COLUMNS:
+        return cell
+    if any(not isinstance(place, int) or not 0 <= place < size for place in places):
+        return cell
+    there = dict(zip(places, values, strict=True))
+    return [there.get(k, 0.0) for k in range(size)]
 
 
 def _answered(row: dict[str, Any]) -> dict[str, Any]:
@@ -266,8 +271,11 @@ def _answered(row: dict[str, Any]) -> dict[str, Any]:
                 answer = answer.removeprefix("LABEL_")  # of a network without names
             return {**row, key: answer, "score": one[score]}
         for names, scores in LISTED:
-            if names in one and scores in one and _are_texts(one[names]) and len(one[names]) == len(one[scores]) > 1:
-                by_name = dict(sorted(zip(one[names], one[scores], strict=True)))
+            known, values = one.get(names), one.get(scores)
+            if not isinstance(known, list) or not isinstance(values, list) or not _are_texts(known):
+                continue
+            if len(set(known)) == len(known) == len(values) > 1:
+                by_name = dict(sorted(zip(known, values, strict=True), key=lambda answer: answer[0]))
                 return {**_flat(row), "probs" if scores in SHARES else scores: by_name}
         if (found := _below(one, "top_logprobs")) is not None and "top_logprobs" not in row:
             return {**_flat(row), "top_logprobs": found}

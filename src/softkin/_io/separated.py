@@ -246,9 +246,8 @@ def _summaries(file: IO[bytes], opening: "Opening", are_numbers: Sequence[bool])
     file.seek(0)
     if opening.encoding.startswith("utf-16"):
         return []
-    lines = end.decode(opening.encoding, "replace").splitlines()
-    own = [opening.delimiter.join(lines[-1:])] if lines else []
-    if not own or not summary_word(next(csv.reader(own, delimiter=opening.delimiter), [])):
+    lines = [line for line in end.decode(opening.encoding, "replace").splitlines() if line.strip()]
+    if not lines or not summary_word(lines[-1].replace('"', "").split(opening.delimiter)):
         return []  # nearly always
     text = io.TextIOWrapper(file, encoding=opening.encoding, newline="", errors="replace")
     try:

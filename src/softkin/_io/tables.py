@@ -187,6 +187,8 @@ def summaries_below(rows: Sequence[Sequence[Any]], are_numbers: Sequence[bool]) 
         place = next(k for k, cell in enumerate(row) if not is_empty(cell, EMPTY))
         lacking = any(k >= len(row) or is_empty(row[k], EMPTY) for k in filled)
         numbers = [k for k in filled if are_numbers[k] and k < len(row)]
+        if place >= len(are_numbers):
+            return 0
         if are_numbers[place] or lacking or (numbers and all(_sums_up(row[k], [r[k] for r in above]) for k in numbers)):
             return count
         count -= 1

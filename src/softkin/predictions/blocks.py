@@ -46,7 +46,7 @@ class Block:
     weights: Tensor | None = None
     """(n,) the weight of each row"""
     rows: Any = None
-    """(n,) the rows of the file that these are, counted from 0"""
+    """(n,) the rows of the file that these are, counted from 0; (n, 2) the files and their rows if there are several"""
 
     def some(self, rows: Sequence[int]) -> "Block":
         """Some of the rows."""
@@ -174,6 +174,8 @@ class PredictionFile:
     """The columns of the table that hold the scores"""
     row_of: Callable[[Any], Any] | None = None
     """A function from a row that is read, or an array of them, to the row of the source, where some are left out"""
+    parts: tuple[str, ...] = ()
+    """The names of the files of a set"""
 
     def __post_init__(self) -> None:
         files.within("classes", self.num_classes, self.name)
@@ -213,7 +215,8 @@ class PredictionFile:
                     was_said = True
                 labels = None if block.labels is None else numbers(block.labels, start) - self.first_label
                 end = start + len(block.values)
-                yield replace(block, values=values, labels=labels, rows=self.rows_of(np.arange(start, end)))
+                rows_of = self.rows_of(np.arange(start, end)) if block.rows is None else block.rows
+                yield replace(block, values=values, labels=labels, rows=rows_of)
                 start = end
 
     def _rows(self, values: Tensor, start: int) -> tuple[Tensor, str | None]:
@@ -314,7 +317,7 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
     about = {
         "class_names": source.class_names,
         "sample_ids": ids,
-        "file_rows": None if rows is None else torch.from_numpy(rows),
+        "file_rows": None if rows is None else _row_names(source, rows),
         "texts": texts,
         "name": source.name,
         "split_digest": source.notes.get("split_digest"),
@@ -335,6 +338,13 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
     except (TypeError, ValueError) as error:
         placed = re.sub(r"\brow (\d+)\b", lambda row: source.place(int(row[1])), str(error))
         raise SoftkinError(f"{source.name}: {placed}") from error
+
+
+def _row_names(source: PredictionFile, rows: Any) -> Tensor | list[str]:
+    """The rows of a file, or those of several with the names of the files."""
+    if rows.ndim == 1:
+        return torch.from_numpy(rows)
+    return [f"{source.parts[place]}, row {row}" for place, row in rows.tolist()]
 
 
 def _refuse_several(labels: Tensor | None, source: PredictionFile) -> None:

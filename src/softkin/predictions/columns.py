@@ -64,17 +64,20 @@ def column_in_role(table: Table, columns: Sequence[str], role: Role) -> str | No
 
 
 def ids_in(table: Table, columns: Sequence[str], reading: Reading) -> tuple[str | None, list[str]]:
-    """The column of ids, and a sentence if its name says only what it identifies: each of its rows must have another.
-
-    Labels from another file may be matched by ids, so that only those of usual names are taken there.
-    """
+    """The column of ids, and a sentence if its name says only what it identifies."""
     usual = column_in_role(table, columns, "id")
-    if usual is not None or reading.labels is not None or not table.has_header:
+    column = ids_of(table, [name for name in columns if name not in reading.ignore_columns])
+    if usual is not None or column is None:
         return usual, []
-    for column in columns:
-        if roles.may_be_ids(column) and _tells_rows_apart(table, column):
-            return column, [f"{table.name}: `{column}` is taken for the ids of the rows (--ignore-columns overrules)."]
-    return None, []
+    return column, [f"{table.name}: `{column}` is taken for the ids of the rows (--ignore-columns overrules)."]
+
+
+def ids_of(table: Table, columns: Sequence[str]) -> str | None:
+    """The column called ids, or one whose name says what it identifies if each of its rows has another."""
+    usual = column_in_role(table, columns, "id")
+    if usual is not None or not table.has_header:
+        return usual
+    return next((column for column in columns if roles.may_be_ids(column) and _tells_rows_apart(table, column)), None)
 
 
 def _tells_rows_apart(table: Table, column: str) -> bool:

@@ -81,9 +81,9 @@ class Predictions:
     are_pairs: bool = False
     """Whether the two classes are that an answer is wrong, and that it is right, with its confidence as the second
     probability"""
-    file_rows: Tensor | None = None
-    """(N,) the rows of the file that the samples are, counted from 0, where some were left out. They are no ids: any
-    other file has the same"""
+    file_rows: Tensor | list[str] | None = None
+    """(N,) the rows of the file that the samples are, counted from 0, where some were left out, or of several files
+    each with its name. They are no ids: any other file has the same"""
 
     def __post_init__(self) -> None:
         labels, named = numbered(self.labels, self.logits, self.class_names)
@@ -114,7 +114,7 @@ class Predictions:
             if len(self.groups) != len(logits):
                 raise ValueError(f"`groups` must be as many as the samples: got {len(self.groups)} for {len(logits)}.")
         rows = self.file_rows
-        if rows is not None and torch.equal(rows, torch.arange(len(logits))):
+        if isinstance(rows, Tensor) and torch.equal(rows, torch.arange(len(logits))):
             object.__setattr__(self, "file_rows", None)
         self._check_spread()
 
@@ -174,6 +174,11 @@ class Predictions:
     def known_as(self) -> Tensor | list[str] | None:
         """What people call the samples: their ids, or the rows of their file where some were left out."""
         return self.file_rows if self.sample_ids is None else self.sample_ids
+
+    @property
+    def numbered_as(self) -> Tensor | list[str] | None:
+        """The ids of the samples, or the rows of their one file: what images or texts elsewhere may be found by."""
+        return self.known_as if self.sample_ids is not None or isinstance(self.file_rows, Tensor) else None
 
     @property
     def num_classes(self) -> int:
@@ -303,7 +308,7 @@ class Predictions:
             self,
             logits=self.logits[places],
             labels=None if self.labels is None else self.labels[places],
-            sample_ids=[ids[row] for row in places.tolist()] if isinstance(ids, list) else _rows(ids, places),
+            sample_ids=_rows(ids, places),
             file_rows=_rows(self.file_rows, places),
             exact_probabilities=_rows(self.exact_probabilities, places),
             texts=None if self.texts is None else [self.texts[row] for row in places.tolist()],
@@ -458,7 +463,9 @@ def _texts(texts: Any, num_samples: int) -> list[str]:
     return known
 
 
-def _rows(values: Tensor | None, places: Tensor) -> Tensor | None:
+def _rows(values: Any, places: Tensor) -> Any:
+    if isinstance(values, list):
+        return [values[row] for row in places.tolist()]
     return None if values is None else values[places]
 
 

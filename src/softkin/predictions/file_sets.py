@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -145,13 +146,21 @@ def joined(files: Sequence[PredictionFile], name: str) -> PredictionFile:
     rows = [file.num_rows for file in files]
 
     def blocks(count: int) -> Iterator[Block]:
-        for file in files:
-            yield from file.blocks_of(count)
+        for place, file in enumerate(files):
+            start = 0
+            for block in file.blocks_of(count):
+                end = start + len(block.values)
+                own = file.rows_of(np.arange(start, end))
+                yield replace(block, rows=np.stack([np.full(len(own), place), own], axis=1))
+                start = end
 
     turned = [sentence for file in files[1:] for sentence in file.assumed if "another order" in sentence]
     num_rows = None if None in rows else sum(map(int, rows))  # type: ignore[arg-type]
     assumed = (*files[0].assumed, *turned)
-    return replace(files[0], name=name, blocks_of=blocks, num_rows=num_rows, assumed=assumed, table=None, row_of=None)
+    return replace(
+        files[0], name=name, blocks_of=blocks, num_rows=num_rows, assumed=assumed, table=None, row_of=None,
+        parts=tuple(Path(file.name).name for file in files),
+    )  # fmt: skip
 
 
 def counted_from(file: PredictionFile, first: int) -> PredictionFile:

@@ -83,9 +83,8 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "otherwise both options are named",
      "`--positive-class NAME`: the score is the probability (`--probs`) or the log-odds (`--logits`) of this class"),
     ("JSON lines, an array of objects (also under the only such key), objects by id, an object of lists, as `pandas` "
-     "(any `orient`), pipelines, zero-shot pipelines, Spark, Vertex AI, Prodigy and BigQuery write them; scores in an inner object",
-     "read",
-     ""),
+     "(any `orient`), pipelines, zero-shot pipelines, Spark, Vertex AI, Prodigy and BigQuery write them; scores in an "
+     "inner object", "read", ""),
     ("numbers with blanks between them, as `numpy.savetxt` writes", "read", ""),
     ("an array of rows of numbers in a `.json` file", "as for `.npy`", "`--labels FILE`"),
     ("log-probabilities of a language model's likeliest answers (`top_logprobs`)", "read", "`--class-names FILE`"),

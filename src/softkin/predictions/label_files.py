@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from softkin import SoftkinError
 from softkin._core import checks
 from softkin._io import files, roles
 from softkin._io import tables as table_files
-from softkin.predictions import arrays, formats, inference, torch_files
+from softkin.predictions import arrays, columns, formats, inference, torch_files
 from softkin.predictions.blocks import Block, PredictionFile
 
 FIRST = 1000  # rows that are read at once
@@ -73,7 +74,7 @@ def _in_table(path: Path) -> LabelFile:
             f"it has {inference.shown(list(table.columns), 10)}."
         )
     cells = [cell for (cell,) in table.cells(column)]
-    id_column = roles.find(table.columns, "id")
+    id_column = columns.ids_of(table, list(table.columns))
     ids = None if id_column in (None, column) else [cell for (cell,) in table.cells(id_column)]
     labels = [cell[0] if isinstance(cell, list) and len(cell) == 1 else cell for cell in cells]  # without names
     return LabelFile(str(path), labels, ids=ids)
@@ -167,10 +168,9 @@ class RowsById:
         if own == self.ids[start : start + len(own)]:  # which may be no ids, such as one word in all rows
             return list(range(start, start + len(own)))
         if len(self.place) < len(self.ids):
-            twice = next(one for one in self.ids if self.ids.count(one) > 1)
-            raise SoftkinError(
-                f"{self.name} must have each id once, but {twice!r} stands in {self.ids.count(twice)} rows."
-            )
+            counts = Counter(self.ids)  # in the order of the rows
+            twice = next(one for one, count in counts.items() if count > 1)
+            raise SoftkinError(f"{self.name} must have each id once, but {twice!r} stands in {counts[twice]} rows.")
         for row, known_as in enumerate(own):
             if known_as not in self.place:
                 raise SoftkinError(

@@ -70,10 +70,10 @@ def one_score(
     answers = binary_labels(table, columns, numbers, head, beside)
     scores = single_scores(numbers, head, set(answers))
     if len(scores) == 1 and answers:
-        if reading.positive_class is None:
-            answers = [answer for answer in answers if not _is_threshold(table, answer, head[scores[0]])] or answers
         rising = [answer for answer in answers if _rises(table, answer, head[scores[0]])]
-        if len(rising) == 1:
+        told = [answer for answer in rising if not _is_threshold(table, answer, head[scores[0]])]
+        rising = told or rising  # such as predictions beside the truth
+        if len(rising) == 1 and (told or len(answers) == 1 or not _is_threshold(table, rising[0], head[scores[0]])):
             answers = rising
         elif len(answers) == 1:
             answers += _of_two_words(table, columns, answers[0])

@@ -124,6 +124,8 @@ def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[st
         numbers = [None if number is None else math.exp(min(number, 1.0)) for number in numbers]
     if not answers & labels or any(number is None or not 0 <= number <= 1 for number in numbers):
         return None
+    if set(numbers) <= {0.0, 1.0, None}:
+        return None  # marks for answers that were right
     least = min((number for number in numbers if number is not None), default=0.0)
     if len(answers | labels) < 3 and (least < 0.5 or len(answers) < 2):
         return None
@@ -202,7 +204,7 @@ def from_table(table: Table, parts: Parts, ids: str | None, reading: Reading) ->
             yield Block(two_columns(scores), labels, own_ids, own_texts, **beside.about(rows))
 
     why = [] if parts.why is None else [f"{table.name}: {parts.why}."]
-    file = opened(table.name, table.num_rows, blocks, (*why, *said))
+    file = opened(table.name, table.num_rows, blocks, (*table.assumed, *why, *said))
     return replace(file, table=table, score_columns=(parts.score,))
 
 

@@ -69,8 +69,9 @@ def from_table(table: Table, part: str, beside: Beside, reading: Reading) -> Pre
             warnings.warn(f"{name}: {'; '.join(said)}.", stacklevel=2)
 
     return PredictionFile(
-        name, "probs", len(names), table.num_rows, blocks, names, columns_named=True, table=table, score_columns=(part,)
-    )
+        name, "probs", len(names), table.num_rows, blocks, names,
+        columns_named=True, assumed=table.assumed, table=table, score_columns=(part,),
+    )  # fmt: skip
 
 
 def _answers(content: Any, where: Callable[[], str], part: str) -> dict[str, float]:

@@ -28,6 +28,7 @@ from softkin.word_vectors.vector_files import read_blocks
 SENTENCES = Path(__file__).parent / "minilm-128d.safetensors"
 GLOVE = Path(__file__).parent / "glove-6b-100d.safetensors"
 BROADER = Path(__file__).parent / "broader.txt"
+IMAGENET = Path(__file__).parent / "imagenet.txt"  # names of ImageNet's classes; scripts/build_imagenet.py
 SHIPPED: Registry[Path] = Registry("set of word vectors")
 SHIPPED.add("minilm", SENTENCES)
 SHIPPED.add("glove", GLOVE)
