@@ -46,9 +46,9 @@ def test_runs_and_what_they_share():
 
 def test_methods_have_several_spellings():
     with pytest.raises(ValueError, match="did you mean 'one-hot'"):
-        plan_of(methods=("one_hot",))
-    spelled = ("temperature", "L1", "autoencoder", "words", "words+TemperatureScaling", "Dirichlet")
-    assert plan_of(methods=spelled).spec.methods == ("ts", "l1", "ae", "we", "we+ts", "dir-odir")
+        plan_of(methods=("one_hit",))
+    spelled = ("one_hot", "temperature", "L1", "autoencoder", "words", "words+TemperatureScaling", "Dirichlet")
+    assert plan_of(methods=spelled).spec.methods == ("one-hot", "ts", "l1", "ae", "we", "we+ts", "dir-odir")
 
 
 def test_same_split_weights_and_order_within_a_seed():
