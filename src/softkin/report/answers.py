@@ -247,10 +247,10 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
     elif nll_falls and _rises(after, "ece_hist"):
         line = (
             f"{name} lowers the NLL, {nlls.removeprefix('NLL ')}, but raises the calibration error (ECE), "
-            f"{number_pair(before, then)}, cross-fitted."
+            f"{number_pair(before, then)}, cross-fitted in two folds."
         )
     elif _rises(after, "ece_hist") or _rises(after, "nll"):
-        line = f"{name} makes it worse: {nlls}, {errors}, cross-fitted."
+        line = f"{name} makes it worse: {nlls}, {errors}, cross-fitted in two folds."
     elif nll_falls and nll_before == nll_then:
         line = f"{name} makes no difference that shows in three digits: {nlls}, {errors}."
     elif nll_falls:
@@ -344,7 +344,7 @@ def _binary_advice(data: Mapping[str, Any]) -> list[str]:
             f"at best {percent(errors[best['key']])} after one."
         ]
     says = f"calibration error {number_pair(errors['raw'], errors[best['key']])} of the probability of {name}"
-    lines = [f"<strong>Fit {escaped(_inside(best['name']))}</strong>: {says}, cross-fitted."]
+    lines = [f"<strong>Fit {escaped(_inside(best['name']))}</strong>: {says}, cross-fitted in two folds."]
     worse = [v for v in others if v is not best and errors[v["key"]] > errors["raw"]]
     lines += [
         f"{escaped(v['name'])} does not repair it: {number_pair(errors['raw'], errors[v['key']])}." for v in worse
