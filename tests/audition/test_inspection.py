@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -228,6 +229,8 @@ def test_the_page_shows_the_labels_and_what_looks_wrong(browser, tmp_path):
         for k, value in shown:
             assert value == pytest.approx(float(label[k]), abs=1e-6)
         text = page.run("return document.body.innerText")
+        effective = np.median([seen.row(k, top=1)["effective_classes"] for k in range(8)])
+        assert f"A label is spread over about {effective:.2g} of 7 other classes;" in page.text("#headline")
         assert "Corrected by hand: fox is like wolf" in text
         assert page.run("return document.querySelectorAll('#groups path').length") == 7
 

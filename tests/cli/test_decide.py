@@ -156,6 +156,38 @@ def test_rows_of_the_fit_are_noticed_however_the_file_is_read(capsys, tmp_path):
         assert "400 of the 400 samples of churn.csv are among those that the abstain rule was" in errors
 
 
+@pytest.mark.filterwarnings("default")
+def test_the_column_of_confidences_is_named_as_in_evaluate_or_said(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    lines = [f"{score:.4f},{1 - score / 2:.4f},{int(rng.random() < score)}" for score in p]
+    (tmp_path / "two.csv").write_text("\n".join(["p,other,churned", *lines]) + "\n")
+    fit = ("decide", "fit", tmp_path / "two.csv", "--rule", "abstain", "--error", 0.4, "--force")
+    thresholds = {}
+    for options in (("--score", "other"), ("--score", "p"), ()):
+        outcome = ("--outcome", "churned", "--output", tmp_path / "rule")
+        code, output, errors = run(capsys, *fit, *options, *outcome)
+        assert code == 0, errors
+        assert "answers are of both classes" not in output
+        said = "`p` is taken for the confidence (--score names another)"
+        assert (said in errors) == (options == ())
+        thresholds[options[1:]] = decisions.load(tmp_path / "rule").threshold_
+    assert thresholds[("p",)] == thresholds[()] != thresholds[("other",)]
+    code, _, errors = run(capsys, *fit, "--score", "p", "--output", tmp_path / "rule")
+    assert code == 2
+    assert "got 'p'; for a column of confidences add --outcome, which alone is enough." in errors
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_binary_rule_says_that_it_answers_with_both_classes(capsys, tmp_path):
+    fit = ("decide", "fit", EXAMPLES / "churn.csv", "--rule", "abstain", "--error", 0.3, "--output", tmp_path / "rule")
+    code, output, _ = run(capsys, *fit)
+    assert code == 0
+    assert "answers are of both classes" in " ".join(output.split())
+    code, output, _ = run(capsys, *fit[:3], "--rule", "sets", "--output", tmp_path / "sets")
+    assert "both classes" not in output
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("rule", [("abstain", "--error", 0.4), ("sets",), ("climb", "--tree", "names", "--error", 0.4)])
 def test_answers_stand_beside_the_columns_of_a_table(capsys, tmp_path, rule):

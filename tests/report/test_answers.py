@@ -118,7 +118,12 @@ FINITE_AT_LAST = {"difference": "-Infinity", "low": None, "high": None}
             1.0519,
             "makes no difference that shows in three digits: NLL 1.052 → 1.052, calibration error ",
         ),
-        (WORSE, CHANCE, 1.02, "makes it worse: NLL 1.020 → 1.052, calibration error (ECE) 5.9 → 3.6 %, cross-fitted."),
+        (
+            WORSE,
+            CHANCE,
+            1.02,
+            "makes it worse: NLL 1.020 → 1.052, calibration error (ECE) 5.9 → 3.6 %, cross-fitted in two folds.",
+        ),
         (FINITE_AT_LAST, CHANCE, "Infinity", "NLL ∞ (a true class had the probability 0) → 1.052, answers unchanged; "),
     ],
 )

@@ -79,7 +79,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder for the rule")
     choose(
         fit.add_argument("--score"),
-        "how classes are scored for sets, or how confidence is measured: {}",
+        "how classes are scored for sets, or how confidence is measured: {}; with --outcome also the column of "
+        "confidences",
         choices.decision_scores,
     )
     fit.add_argument("--of", choices=["answers", "rows"], help="denominator of the error rate (default: answers)")
@@ -124,7 +125,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             "--group", metavar="NAME", help="column of groups of rows; the guarantee of sets holds for each group"
         )
     for parser in (fit, apply, compare):
-        add_common_options(parser, score=False)
+        add_common_options(parser, score=parser is not fit)
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -149,10 +150,16 @@ def check(arguments: argparse.Namespace) -> None:
         from softkin.evaluation import deciding
 
         kind = deciding.rule_kind(arguments.rule)
+        _take_column(arguments)
         named = {"tree": arguments.tree, "matrix": arguments.costs, "similarity": arguments.similarity}
         deciding.check_options(kind, _stated(arguments) | named)
         if arguments.score is not None and kind.name in ("sets", "abstain"):
-            kind(score=arguments.score)  # type: ignore[call-arg]
+            try:
+                kind(score=arguments.score)  # type: ignore[call-arg]
+            except ValueError as error:
+                raise ValueError(
+                    f"{str(error).rstrip('.')}; for a column of confidences add --outcome, which alone is enough."
+                ) from None
     if arguments.action == "apply" and arguments.output.suffix not in (".csv", ".tsv", ".jsonl", ".npz"):
         raise ValueError(f"--output must end in .csv, .tsv, .jsonl or .npz, got {arguments.output}.")
     if arguments.output is None:
@@ -160,6 +167,16 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
     files.guard(target(arguments), force=arguments.force)
+
+
+def _take_column(arguments: argparse.Namespace) -> None:
+    """Let --score name the column of confidences, as in other commands, if there are outcomes and it is no score."""
+    from softkin.decisions import abstain, set_scores
+
+    score = arguments.score
+    known = score is None or any(name in abstain.SCORES or name in set_scores.SCORES for name in (score, score.lower()))
+    if arguments.outcome is not None and not known:
+        arguments.score_column, arguments.score = score, None
 
 
 def target(arguments: argparse.Namespace) -> Path:
@@ -218,6 +235,11 @@ def _fit(arguments: argparse.Namespace) -> None:
         print(json_text(about | {"folder": str(arguments.output)}))
         return
     say(f"{rule.in_words()}, fitted on {len(held_out):,} samples\n{rule.guarantee()}")
+    if held_out.num_classes == 2 and not held_out.are_pairs and rule.name == "abstain":
+        say(
+            "Its answers are of both classes, each where it is the more probable one. For a threshold on the single "
+            "score alone, name the labels with --outcome."
+        )
     wrote(target(arguments))
 
 

@@ -166,9 +166,10 @@ def _stated(columns: Sequence[str], name: str, reading: Reading) -> Parts:
         raise SoftkinError(
             f"{name} must have a column of {lacking}, named by {option}; it has {', '.join(list(columns)[:10])}."
         )
-    if roles.plain(outcome) not in roles.MISTAKES:
-        return Parts(score, outcome)
-    return Parts(score, outcome, why=f"`{outcome}` is read as whether the answer was wrong", turned=True)
+    turned = roles.plain(outcome) in roles.MISTAKES
+    why = [] if reading.score is not None else [f"`{score}` is taken for the confidence (--score names another)"]
+    why += [f"`{outcome}` is read as whether the answer was wrong"] if turned else []
+    return Parts(score, outcome, why="; ".join(why) or None, turned=turned)
 
 
 def _score(columns: Sequence[str]) -> str | None:

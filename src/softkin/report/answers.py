@@ -27,6 +27,7 @@ from softkin.report.markup import (
     sampling,
     sentence,
 )
+from softkin.report.positive import FALSE_ALARMS
 
 LEAST_EXCESS = 2  # answers too many or too few: one mistake of a sure class is no pattern
 WORST = 5  # classes to list
@@ -116,7 +117,9 @@ def _told_apart(data: Mapping[str, Any]) -> str:
             f"From 50\u202f% on {'' if is_pairs else found} {percent(caught / alarms)} of its {counted(alarms, alarm)} "
             "are right."
         )
-    kept = next((one for one in reversed(positive["certified"]) if one["rule"] is not None), None)
+    offered = [one for one in reversed(positive["certified"]) if one["rule"] is not None]
+    # The least that one keeps was found on these samples, so a rate that was fixed beforehand comes first.
+    kept = next((one for one in offered if one["target"] in FALSE_ALARMS), offered[0] if offered else None)
     if kept is not None:
         rule = kept["rule"]
         every = rule["answered"] == data["num_samples"]
@@ -125,7 +128,8 @@ def _told_apart(data: Mapping[str, Any]) -> str:
         count = "" if every else f" ({counted(rule['answered'], alarm)})"
         lines.append(
             f"Certified: {start}at most {100 * kept['target']:g}\u202f% {of} are {'wrong' if is_pairs else 'false'}, "
-            f"with {100 * data['abstain']['confidence']:g}\u202f% confidence{count}."
+            f"with {100 * data['abstain']['confidence']:g}\u202f% confidence{count}; the least whole percent that a "
+            f"threshold keeps is {100 * offered[0]['target']:g}\u202f%."
         )
     items = "".join(f"<li>{line}</li>" for line in lines)
     return (
@@ -247,10 +251,10 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
     elif nll_falls and _rises(after, "ece_hist"):
         line = (
             f"{name} lowers the NLL, {nlls.removeprefix('NLL ')}, but raises the calibration error (ECE), "
-            f"{number_pair(before, then)}, cross-fitted."
+            f"{number_pair(before, then)}, cross-fitted in two folds."
         )
     elif _rises(after, "ece_hist") or _rises(after, "nll"):
-        line = f"{name} makes it worse: {nlls}, {errors}, cross-fitted."
+        line = f"{name} makes it worse: {nlls}, {errors}, cross-fitted in two folds."
     elif nll_falls and nll_before == nll_then:
         line = f"{name} makes no difference that shows in three digits: {nlls}, {errors}."
     elif nll_falls:
@@ -344,7 +348,7 @@ def _binary_advice(data: Mapping[str, Any]) -> list[str]:
             f"at best {percent(errors[best['key']])} after one."
         ]
     says = f"calibration error {number_pair(errors['raw'], errors[best['key']])} of the probability of {name}"
-    lines = [f"<strong>Fit {escaped(_inside(best['name']))}</strong>: {says}, cross-fitted."]
+    lines = [f"<strong>Fit {escaped(_inside(best['name']))}</strong>: {says}, cross-fitted in two folds."]
     worse = [v for v in others if v is not best and errors[v["key"]] > errors["raw"]]
     lines += [
         f"{escaped(v['name'])} does not repair it: {number_pair(errors['raw'], errors[v['key']])}." for v in worse

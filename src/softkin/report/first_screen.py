@@ -1,6 +1,7 @@
 """The first screen of every kind of page as plain HTML, readable without JavaScript."""
 
 from collections.abc import Callable, Mapping
+from statistics import median
 from typing import Any
 
 from softkin.report import answers, compared
@@ -39,16 +40,26 @@ def first_screen(data: Mapping[str, Any]) -> str:
     return FIRST_SCREENS[data["kind"]](data)
 
 
+EVEN = 0.9  # of the other classes: a label that is spread over more has hardly a preference
+
+
 def _of_similarity(data: Mapping[str, Any]) -> str:
     odd, names = data["oddities"], data["class_names"]
     pairs = [(named(names[int(a)], 40), named(names[int(b)], 40), share) for a, b, share in data["closest"]]
-    headline = f"Most alike: {pairs[0][0]} and {pairs[0][1]}" if pairs else "Class similarity"
+    others = len(names) - 1
+    spread = median(row["effective_classes"] for row in data["rows"]) if data["rows"] else 0.0
+    headline = f"A label is spread over about {spread:.2g} of {others:,} other classes"
+    if spread > EVEN * others:
+        headline = f"Hardly a preference: a label is spread over about all {others:,} other classes"
+    headline += f"; {pairs[0][0]} and {pairs[0][1]} are most alike" if pairs else ""
+    contradicted = sum(one["kind"] == "disagreement" for one in odd)
+    against = f", {counted(contradicted, 'row')} because another source contradicts" if contradicted else ""
     items = "".join(
         f"<li><span>{a} and {b}</span>{share_bar(share)}<span>{percent(share)}</span></li>" for a, b, share in pairs
     )
     look = (
-        f'{counted(len(odd), "row")} of {len(names):,} may be worth <a href="#odd">a look</a>: rows that stand alone, '
-        "or that other sources see otherwise. Most such rows are right."
+        f'{counted(len(odd), "row")} of {len(names):,} may be worth <a href="#odd">a look</a>{against}. '
+        "Most such rows are right."
         if odd
         else "No row looks wrong."
     )

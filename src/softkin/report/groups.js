@@ -47,7 +47,7 @@ function groupsOfRows() {
     "groups",
     data.pairs ? "Group by group" : `By ${cut(column, 40)}`,
     el("p", { class: "lead" }, groupsWords()),
-    figureOf({ title: `How right and how sure, by ${cut(column, 40)}`, note: `The line between ● and | is over-confidence (| to the right) or under-confidence (dashed, | to the left). All intervals hold together with ${percent(level, 0)} confidence.`, drawn, rows: () => table(`How right and how sure, by ${cut(column, 40)}`, [cut(column, 40), "right", "sure", "low", "high"], rows.map((row) => [named(row.name, 40), numeric(row.right, percent(row.right)), numeric(row.sure, percent(row.sure)), numeric(row.gap.low, points(Number(row.gap.low))), numeric(row.gap.high, points(Number(row.gap.high)))])) }),
+    figureOf({ title: `How right and how sure, by ${cut(column, 40)}`, note: `The line from ● to | is over-confidence where | is to the right, and under-confidence where it is to the left; it is green where chance explains it, and dashed for under-confidence that chance does not explain. All intervals hold together with ${percent(level, 0)} confidence.`, drawn, rows: () => table(`How right and how sure, by ${cut(column, 40)}`, [cut(column, 40), "right", "sure", "low", "high"], rows.map((row) => [named(row.name, 40), numeric(row.right, percent(row.right)), numeric(row.sure, percent(row.sure)), numeric(row.gap.low, points(Number(row.gap.low))), numeric(row.gap.high, points(Number(row.gap.high)))])) }),
     el("div", { class: "card flush" }, listed),
     el("div", { class: "under" }, copyTable(listed.querySelector("table"))),
     groupCurves(),

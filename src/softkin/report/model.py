@@ -505,7 +505,10 @@ def _calibrated(
     return tried, calibrated
 
 
-FOLDED = "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half."
+FOLDED = (
+    "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half; softkin calibrate "
+    "fit reports five folds, so its numbers differ a little."
+)
 
 
 def _told_apart(candidates: Sequence[Calibrator]) -> list[str]:

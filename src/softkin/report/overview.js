@@ -108,7 +108,7 @@ function overviewFigure() {
   const drawn = chart(draw);
   const note = [
     words.note,
-    "The line between ● and | is over-confidence (| to the right) or under-confidence (dashed, | to the left). Hatched bar: this gap is more than chance explains.",
+    "The line from ● to | is over-confidence where | is to the right, and under-confidence where it is to the left; it is green where chance explains it, and dashed for under-confidence that chance does not explain. Hatched bar: this gap is more than chance explains.",
     labels ? "Bars: calibration error (ECE, 15 bins) with its interval; upright line: what chance alone would show." : models ? "Bars: calibration error (ECE, 15 bins) with its interval; upright line: what chance alone would show; ◇ and dashes: after T, temperature scaling fitted on one half and measured on the other." : `Bars: calibration error (ECE, 15 bins)${data.seeds.length > 1 ? ", a dot for each seed" : ""}; upright line: what chance alone would show. Training: time relative to one-hot; + s: seconds for the calibrator.`,
     models && words.rows ? `The error is that of the probability of ${isolated(words.positive || className(1), 30)}.` : "",
     data.curves ? "Choose a row for its reliability diagram." : "",

@@ -219,7 +219,8 @@ def _said(
         )
     says.append(f"{name} {_is_right(best, words)}, with {lowest}{ahead}.")
     if "calibrated_by" in best:
-        says.append(already(best["calibrated_by"], best["kind"]))
+        if best["kind"] in ("over", "under"):  # else there is nothing to repair
+            says.append(already(best["calibrated_by"], best["kind"]))
     elif best["kind"] != "fine" and "after" in best:
         error = f"its error {'from' if _helps(best) else 'of'} {100 * best['error']:.1f}"
         to = f"{error} to {percent(best['after']['error'])}"
