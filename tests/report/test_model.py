@@ -100,6 +100,19 @@ def test_probabilities_that_were_given_are_calibrated_as_such():
     assert a == pytest.approx(b, abs=1e-6)
 
 
+def test_unknown_samples_exactly_at_the_threshold_are_not_answered_as_the_rule_has_it():
+    generator = torch.Generator().manual_seed(3)
+    sure = 0.5 + (torch.rand(800, generator=generator, dtype=torch.float64) * 10).floor() / 20  # ten scores
+    labels = (torch.rand(800, generator=generator, dtype=torch.float64) > sure + 0.05).long()
+    known = Predictions.from_probabilities(torch.stack([sure, 1 - sure], 1), labels)
+    data = report.build(
+        known, unknown=[Predictions.from_probabilities(known.probabilities)], candidates=[], resamples=100
+    )
+    rule = data["variants"][0]["abstention"]["rule"]
+    assert (known.probabilities.amax(1) == rule["threshold"]).any()
+    assert data["unknown"][0]["answered"] == rule["answered"] < 800
+
+
 def test_risk_coverage_counts_by_brute_force():
     generator = torch.Generator().manual_seed(1)
     scores = (torch.rand(300, generator=generator, dtype=torch.float64) * 20).round() / 20  # many ties

@@ -375,7 +375,7 @@ def _seen(unknown: Predictions, raw: Variant) -> UnknownSeen:
     winning = unknown.probabilities.amax(dim=1).to(torch.float64)
     counts = curves.of_pool(Pool(winning, torch.empty(0, dtype=torch.int64), len(winning), 1))["count"]
     rule = raw["abstention"]["rule"] if raw["abstention"] is not None else None
-    answered = None if rule is None else int((winning >= rule["threshold"]).sum())
+    answered = None if rule is None else int((winning > rule["threshold"]).sum())
     return {"name": unknown.name or "unknown samples", "num_samples": len(unknown), "count": counts,
             "answered": answered}  # fmt: skip
 
