@@ -341,4 +341,5 @@ def test_ids_of_something_are_ids_only_where_they_tell_all_rows_apart(tmp_path):
     (tmp_path / "labels.csv").write_text("\n".join(["id,label", *(f"{j},{names[j % 3]}" for j in range(n))]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the file has labels too
-        assert len(predictions.load(tmp_path / "a.csv", labels=tmp_path / "labels.csv")) == n  # of other ids: by place
+        found = predictions.load(tmp_path / "a.csv", labels=tmp_path / "labels.csv")  # whose ids number its rows
+    assert found.labels.tolist() == [j % 3 for j in range(n)]

@@ -31,6 +31,8 @@ class LabelFile:
     """The names of the classes in the order of its numbers, or of the columns of votes"""
     ids: Sequence[Any] | None = None
     """(N,) the ids of its rows"""
+    called: str | None = None
+    """The column of ids, if it is a table"""
 
 
 def read(path: str | Path) -> LabelFile:
@@ -77,7 +79,7 @@ def _in_table(path: Path) -> LabelFile:
     id_column = columns.ids_of(table, list(table.columns))
     ids = None if id_column in (None, column) else [cell for (cell,) in table.cells(id_column)]
     labels = [cell[0] if isinstance(cell, list) and len(cell) == 1 else cell for cell in cells]  # without names
-    return LabelFile(str(path), labels, ids=ids)
+    return LabelFile(str(path), labels, ids=ids, called=id_column)
 
 
 def beside(source: PredictionFile, given: LabelFile) -> PredictionFile:
@@ -85,10 +87,24 @@ def beside(source: PredictionFile, given: LabelFile) -> PredictionFile:
     given, said = _in_its_classes(source, given)
     if given.ids is not None:
         first = next(source.blocks_of(FIRST), None)
-        if first is not None and first.ids is not None:
+        if first is not None and first.ids is not None and _number_rows(source, given, first.ids):
+            said = (*said, f"{given.name}: its ids number its rows, which are taken in the order of {source.name}.")
+        elif first is not None and first.ids is not None:
             why = f"{given.name}: its rows are matched with those of {source.name} by their ids."
             return replace(source, blocks_of=_by_ids(source, given), assumed=(*source.assumed, *said, why))
     return replace(source, blocks_of=_by_place(source, given.labels), assumed=(*source.assumed, *said))
+
+
+def _number_rows(source: PredictionFile, given: LabelFile, ids: Any) -> bool:
+    """Whether the ids of the labels only count their rows, under another name than those of the predictions, which
+    are others.
+    """
+    own = None if source.table is None else columns.ids_of(source.table, list(source.table.columns))
+    if own is None or given.called is None or roles.plain(own) == roles.plain(given.called):
+        return False
+    there = [_text(known_as) for known_as in given.ids or ()]
+    counting = any(there == [str(row) for row in range(first, first + len(there))] for first in (0, 1))
+    return counting and not {_text(known_as) for known_as in np.asarray(ids).tolist()} <= set(there)
 
 
 def _in_its_classes(source: PredictionFile, given: LabelFile) -> tuple[LabelFile, tuple[str, ...]]:
