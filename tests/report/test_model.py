@@ -6,6 +6,7 @@ import torch
 
 from calibration_data import toy_predictions
 from softkin import SoftkinError, calibrators, decisions, metrics, report
+from softkin import predictions as predictions_module
 from softkin.calibrators.held_out import folds_of
 from softkin.predictions import Predictions
 from softkin.report import render
@@ -294,3 +295,15 @@ def test_pairs_have_a_page_with_groups_in_the_place_of_classes():
     assert "confidence, correct, _ = val.arrays()" in text
     with pytest.raises(ValueError, match="no room for weights"):
         report.build(Predictions.from_probabilities(np.stack([1 - s, s], 1), right.astype(int), weights=s + 1))
+
+
+@pytest.mark.filterwarnings("ignore::softkin._core.assumption.Assumption")
+def test_ids_are_called_as_in_the_file(tmp_path):
+    path = tmp_path / "scored.csv"
+    rows = [f"C{n},{'cat' if n % 3 else 'dog'},0.7,0.3" for n in range(40)]
+    path.write_text("\n".join(["customer_id,label,cat,dog", *rows]))
+    some = predictions_module.load(path)
+    assert report.build(some, candidates=[], resamples=100)["ids_called"] == "customer_id"
+    assert some.take(torch.tensor([1, 2])).ids_called == "customer_id"
+    path.write_text("\n".join(["label,cat,dog", *(row.partition(",")[2] for row in rows)]))
+    assert report.build(predictions_module.load(path), candidates=[], resamples=100)["ids_called"] is None

@@ -172,6 +172,8 @@ class PredictionFile:
     """The table that it was read from; None for arrays and for several files"""
     score_columns: tuple[str, ...] = ()
     """The columns of the table that hold the scores"""
+    id_column: str | None = None
+    """The column of the table that holds the ids of the samples"""
     row_of: Callable[[Any], Any] | None = None
     """A function from a row that is read, or an array of them, to the row of the source, where some are left out"""
     parts: tuple[str, ...] = ()
@@ -317,6 +319,7 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
     about = {
         "class_names": source.class_names,
         "sample_ids": ids,
+        "ids_called": None if ids is None else source.id_column,
         "file_rows": None if rows is None else _row_names(source, rows),
         "texts": texts,
         "name": source.name,

@@ -84,6 +84,8 @@ class Predictions:
     file_rows: Tensor | list[str] | None = None
     """(N,) the rows of the file that the samples are, counted from 0, where some were left out, or of several files
     each with its name. They are no ids: any other file has the same"""
+    ids_called: str | None = None
+    """What the ids are called where they come from, such as "customer_id", for the report"""
 
     def __post_init__(self) -> None:
         labels, named = numbered(self.labels, self.logits, self.class_names)

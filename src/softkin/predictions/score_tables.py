@@ -198,7 +198,7 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
         table.name, found.kind, len(found.scores), table.num_rows, blocks, None if is_single else found.class_names,
         columns_named=found.class_names is not None, positive_class=found.positive_class,
         score_name=found.scores[0] if is_single else None, assumed=(*table.assumed, *assumed, *found.assumed),
-        table=table, score_columns=tuple(found.scores),
+        table=table, score_columns=tuple(found.scores), id_column=beside.ids,
     )  # fmt: skip
 
 
@@ -268,7 +268,7 @@ def _of_truth(table: Table, truth: Truth, columns: Sequence[str], reading: Readi
         table.name, reading.kind or truth.kind_of_scores or kind_by_name(table.name, reading),
         len(truth.scores), table.num_rows, blocks, truth.names,
         assumed=(*table.assumed, f"{table.name}: {truth.why} (--label-column overrules).", *called, *left),
-        table=table, score_columns=tuple(truth.scores),
+        table=table, score_columns=tuple(truth.scores), id_column=beside.ids,
     )  # fmt: skip
 
 
@@ -333,6 +333,7 @@ def _of_ranked(
     return PredictionFile(
         table.name, kind, len(classes), table.num_rows, blocks, [str(k) for k in classes],
         columns_named=True, assumed=(*table.assumed, why), table=table, score_columns=(part,),
+        id_column=beside.ids,
     )  # fmt: skip
 
 
@@ -364,5 +365,5 @@ def _of_vectors(table: Table, lists: Sequence[str], beside: Beside, reading: Rea
     class_names = None if width == 1 else names or table.names_of(beside.labels)
     return PredictionFile(
         table.name, kind, width, table.num_rows, blocks, class_names, columns_named=names is not None,
-        score_name=part or None, assumed=table.assumed, table=table, score_columns=(part,),
+        score_name=part or None, assumed=table.assumed, table=table, score_columns=(part,), id_column=beside.ids,
     )  # fmt: skip

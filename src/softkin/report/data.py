@@ -377,6 +377,8 @@ class ModelPage(Page):
     """By rising NLL; those that failed last"""
     samples: dict[str, Sample]
     rows: ModelRows
+    ids_called: NotRequired[str | None]
+    """The column that the ids of the samples are from; None: they have none, or it is not known"""
     similarity: Similarity | None
     out_of_distribution: list[Unknown]
     unknown: list[UnknownSeen]

@@ -190,6 +190,7 @@ def build(
         "calibrators": tried,
         "samples": mistakes.described(shown, y, sample_ids=predictions.known_as, images=pictures, texts=words),
         "rows": sample_rows.encoded(shown_rows, y, predictions.known_as),
+        "ids_called": predictions.ids_called,
         "similarity": alike,
         "out_of_distribution": [in_memory.out_of_distribution(predictions, each) for each in unknown],
         "unknown": [_seen(each, variants[0]) for each in unknown],

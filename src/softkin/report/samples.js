@@ -149,7 +149,7 @@ function sampleCard(sample) {
       {},
       el("p", { class: "claim-text" }, el("strong", {}, percent(sample.confidence)), " sure of ", el("strong", { class: right ? null : "over-text" }, named(className(sample.answer), 40))),
       right ? el("p", {}, "It is.") : el("p", {}, "It is ", el("strong", {}, named(className(sample.label), 40)), score === null ? null : el("span", { class: "note" }, `, given ${percent(score)}`)),
-      el("p", { class: "note" }, "Sample ", el("bdi", {}, cut(String(sample.id ?? sample.row), 60))),
+      el("p", { class: "note" }, data.ids_called ? el("bdi", {}, cut(data.ids_called, 30)) : "Sample", " ", el("bdi", {}, cut(String(sample.id ?? sample.row), 60))),
     ),
     sample.text ? el("blockquote", { dir: "auto" }, cut(sample.text, 300)) : null,
     sample.best.slice(1).some(([, p]) => p >= 0.005) ? el("div", { class: "bars" }, bars) : null, // or the sentence says it all

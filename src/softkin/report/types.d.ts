@@ -32,6 +32,7 @@ interface ModelPage {
   calibrators: TriedCalibrator[];
   samples: Record<string, Sample>;
   rows: ModelRows;
+  ids_called?: string | null;
   similarity: Similarity | null;
   out_of_distribution: Unknown[];
   unknown: UnknownSeen[];
@@ -744,6 +745,7 @@ interface PageData {
   calibrators: TriedCalibrator[];
   samples: Record<string, Sample>;
   rows: any;
+  ids_called: string | null;
   similarity: any;
   out_of_distribution: Unknown[];
   unknown: UnknownSeen[];
