@@ -30,6 +30,7 @@ from softkin.cli import (
     report,
     running,
     similarity,
+    split,
     status,
     train,
 )
@@ -37,7 +38,7 @@ from softkin.cli.arguments import CommandParser, examples, one_line
 from softkin.cli.printing import say
 
 GROUPS = {
-    "start here, with a file of predictions": (evaluate, calibrate, decide),
+    "start here, with a file of predictions": (evaluate, split, calibrate, decide),
     "train, or prepare it": (compare, train, similarity, data),
     "keep watch": (check, monitor),
     "studies and pages": (paper, status, report),

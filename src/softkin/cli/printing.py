@@ -169,10 +169,11 @@ def _wrapped(text: str, room: int) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
-def wrote(path: Any) -> None:
-    """Say that a file was written, or that the same content was there already."""
+def wrote(path: Any, holds: str = "") -> None:
+    """Say that a file was written, or that the same content was there already, and perhaps what it holds."""
     same = " was there already, with the same content"
-    print(f"{shown(str(path))}{same}" if files.was_same(path) else f"Wrote {shown(str(path))}")
+    about = f": {holds}" if holds else ""
+    print(f"{shown(str(path))}{same}{about}" if files.was_same(path) else f"Wrote {shown(str(path))}{about}")
 
 
 def too_wide(headings: Sequence[str], rows: Sequence[Sequence[str]], order: Sequence[int]) -> bool:

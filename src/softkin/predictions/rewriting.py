@@ -144,7 +144,15 @@ def _text(
     return Rewritten(text_of(table, columns, added | last, tabs=tabs), kept, list(scores), written, labels)
 
 
-def text_of(table: Table, columns: Sequence[str], added: Mapping[str, Sequence[str]], *, tabs: bool = False) -> str:
+def text_of(
+    table: Table,
+    columns: Sequence[str],
+    added: Mapping[str, Sequence[str]],
+    *,
+    tabs: bool = False,
+    rows: Sequence[int] | None = None,
+    header: bool = True,
+) -> str:
     """The text of a CSV file with columns of a table, and others whose cells are given; what separates cells is kept.
 
     Args:
@@ -152,19 +160,24 @@ def text_of(table: Table, columns: Sequence[str], added: Mapping[str, Sequence[s
         columns: The columns, in order.
         added: The cells of those that are not the table's.
         tabs: Separate the cells by tabs.
+        rows: The rows of the table to write, in order; by default all.
+        header: Whether the first line names the columns.
     """
     kept = [column for column in columns if column not in added]
     cells: dict[str, list[str]] = {column: [] for column in kept}
     for block in table.read(BLOCK, (), kept) if kept else ():
         for column, own in cells.items():
             own += block.written(column)
+    if rows is not None:
+        cells = {column: [own[row] for row in rows] for column, own in cells.items()}
     buffer = io.StringIO()
     separator = "\t" if tabs else table.delimiter if table.delimiter != "\t" else "," if table.point == "." else ";"
     buffer.write("".join(table.begins.partition("sep=")[: 1 if tabs else 3]))
-    rows = csv.writer(buffer, delimiter=separator, lineterminator="\n")
-    rows.writerow(columns)
+    writer = csv.writer(buffer, delimiter=separator, lineterminator="\n")
+    if header:
+        writer.writerow(columns)
     every = cells | {column: list(own) for column, own in added.items()}
-    rows.writerows(zip(*(every[column] for column in columns), strict=True))
+    writer.writerows(zip(*(every[column] for column in columns), strict=True))
     return buffer.getvalue()
 
 

@@ -219,7 +219,7 @@ def test_options_of_parts():
         (("16.40, ", ""), "paper.DN.ece_hist must hold a number for each of 10 methods, got 9"),
         (("accuracy = [40.7, ", "accuracy = ["), "trial.recorded.WRN.accuracy must hold a number for each of 10"),
         (("16.40", "-16.40"), "`paper.DN.ece_hist` must be finite and at least 0"),
-        (("\"dir-odir\"", "\"dirodir\""), "`methods` must be one of .*, got 'dirodir'; did you mean 'dir-odir'"),
+        (("\"dir-odir\"", "\"dir-odri\""), "`methods` must be one of .*, got 'dir-odri'; did you mean 'dir-odir'"),
         (("[small.networks]\nWRN", "[small.networks]\nVGG"), "row of small.networks 'VGG' is not known"),
         (("alpha = 0.1", "alpha = 1.5"), "`alpha` must be at least 0 and below 1"),
         (("[small.study]", "[small.studie]"), "`small.study` is missing"),

@@ -1,0 +1,52 @@
+"""``softkin split``: parts that calibrate and evaluate read, and what the command says."""
+
+import json
+
+import pytest
+
+from command_line import run
+from places import ROOT
+
+TICKETS = ROOT / "examples" / "tickets.csv"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_commands_that_it_names_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, printed, _ = run(capsys, "split", TICKETS, "--output", "parts/")
+    assert code == 0
+    assert "Wrote parts/fit.csv: 300 rows" in printed
+    named = [line.split()[1:] for line in printed.splitlines() if line.startswith("  softkin")]
+    assert [words[0] for words in named] == ["calibrate", "calibrate", "evaluate"]
+    for words in named:
+        assert run(capsys, *words)[0] == 0
+    code, printed, _ = run(capsys, "split", TICKETS, "--output", "parts/")
+    assert code == 0
+    assert "parts/fit.csv was there already, with the same content: 300 rows" in printed
+    assert run(capsys, "split", TICKETS, "--output", "parts/", "--seed", "1")[0] == 2
+    assert run(capsys, "split", TICKETS, "--output", "parts/", "--seed", "1", "--force")[0] == 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_shares_are_typed_in_any_measure(tmp_path, capsys):
+    for typed in ("a=50%,b=50%", "a=1,b=1", "a,b"):
+        code, printed, _ = run(capsys, "split", TICKETS, "--into", typed, "--output", tmp_path, "--json", "--force")
+        assert code == 0
+        assert {name: part["rows"] for name, part in json.loads(printed).items()} == {"a": 300, "b": 300}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--into", "a"], "at least two parts"),
+        (["--into", "a,a"], "different names"),
+        (["--into", "a=50,b"], "all parts a share, or none"),
+        (["--into", "a=x,b=1"], "a share above 0"),
+        (["--into", "../a,b"], "different names such as fit,test"),
+        (["--by", "date", "--together", "date"], "exclude each other"),
+    ],
+)
+def test_wrong_usage(options, words, tmp_path, capsys):
+    code, _, error = run(capsys, "split", TICKETS, "--output", tmp_path, *options)
+    assert code == 2
+    assert words in error
