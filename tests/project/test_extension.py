@@ -429,35 +429,37 @@ def test_a_metric_is_a_column_of_a_studys_table(toy_metric, tmp_path):
     assert table.row("ts").cells["spherical"].best
 
 
-OVERCONFIDENT = '''
-"""The over-confidence error: Σ |B|/n · conf · max(conf − lik, 0)."""
+TOY_ERROR = '''
+"""A toy: Σ |B|/n · conf · max(conf − lik, 0)."""
+
+import torch
 
 from softkin.metrics import binning, scopes
 from softkin.metrics.binned import BinnedError
 from softkin.metrics.catalogue import metric
 
 
-class Overconfidence(BinnedError):
+class ToyError(BinnedError):
     def of_curve(self, curve, n):
-        confidence = curve.score_sum / curve.count.clamp(min=1)
+        confidence = curve.score_sum / torch.where(curve.count > 0, curve.count, 1.0)
         return (confidence * (curve.score_sum - curve.hit_sum).clamp(min=0)).sum(dim=-1) / n
 
 
 @metric(
-    title="over-confidence error",
-    short="OE",
+    title="toy error",
+    short="TE",
     chance=True,
     shown=["evaluate", "compare", "select", "record", "table", "card"],
 )
-def overconfidence_error(probabilities, labels, *, n_bins: int = 15, scope="prediction"):
-    return Overconfidence(scopes.pool(probabilities, labels, scope), binning.equal_width(n_bins))
+def toy_error(probabilities, labels, *, n_bins: int = 15, scope="prediction"):
+    return ToyError(scopes.pool(probabilities, labels, scope), binning.equal_width(n_bins))
 '''
 
 
 @pytest.fixture
 def toy_error(module):
-    yield module("toy_error", OVERCONFIDENT).overconfidence_error
-    METRICS.remove("overconfidence_error")
+    yield module("toy_error", TOY_ERROR).toy_error
+    METRICS.remove("toy_error")
 
 
 @pytest.mark.parametrize("wrong", [133, 40, 1, 0])
@@ -470,8 +472,17 @@ def test_an_error_over_bins_is_one_formula_and_its_interval_is_its_own(toy_error
     assert ours.value == pytest.approx(0.9 * over.value, abs=1e-12)
     assert ours.low <= ours.value <= ours.high
     assert (ours.low, ours.high) == pytest.approx((0.9 * over.low, 0.9 * over.high), abs=0.006)
-    redrawn = metrics.when_calibrated(p, "overconfidence_error")
+    redrawn = metrics.when_calibrated(p, "toy_error")
     assert redrawn.value == pytest.approx(0.9 * metrics.when_calibrated(p, "over").value, abs=1e-9)
+
+
+def test_an_error_over_bins_allows_for_wrong_answers_that_are_too_rare_to_have_occurred(toy_error):
+    """All right, in two bins: at most 1 − tail^(1/N) of the answers are wrong, and all of them may lie in one bin."""
+    s = torch.tensor([0.99] * 45 + [0.6] * 5, dtype=torch.float64)
+    found = toy_error(torch.stack([s, 1 - s], dim=1), torch.zeros(50, dtype=torch.int64), confidence=0.95)
+    rare = 1 - 0.025 ** (1 / 50)
+    assert (found.value, found.low) == (0, 0)
+    assert found.high == pytest.approx(max(0.99 * (rare - 0.9 * 0.01), 0.6 * (min(rare, 0.1) - 0.1 * 0.4)))
 
 
 def test_an_error_over_bins_is_everywhere(toy_error, capsys, monkeypatch, tmp_path):
@@ -479,27 +490,27 @@ def test_an_error_over_bins_is_everywhere(toy_error, capsys, monkeypatch, tmp_pa
     p, y = test.probabilities, test.known_labels
     expected = by_hand(p, y)
     assert toy_error(p, y) == pytest.approx(expected)
-    total = metrics.Accumulator(["overconfidence_error"])
+    total = metrics.Accumulator(["toy_error"])
     for part in (slice(0, 300), slice(300, None)):
         total.update(p[part], y[part])
-    assert total.compute()["overconfidence_error"] == pytest.approx(expected)
+    assert total.compute()["toy_error"] == pytest.approx(expected)
     for limit in (10**6, 100):  # in memory, and as a stream
         monkeypatch.setattr(from_files, "ROWS", limit)
-        shown = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["overconfidence_error"]
+        shown = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["toy_error"]
         assert shown["value"] == pytest.approx(expected)
         assert 0 < shown["when_calibrated"]["value"] < shown["low"] < shown["value"] < shown["high"]
     monkeypatch.setattr(from_files, "ROWS", 10**6)
     code, output, _ = command_line.run(capsys, "evaluate", TEST, "--resamples", 100)
     assert code == 0
-    assert re.search(rf"over-confidence error +{100 * expected:.2f} %", output)
-    compared = metrics.compare(p, p.sqrt() / p.sqrt().sum(1, keepdim=True), y, "overconfidence_error", resamples=100)
+    assert re.search(rf"toy error +{100 * expected:.2f} %", output)
+    compared = metrics.compare(p, p.sqrt() / p.sqrt().sum(1, keepdim=True), y, "toy_error", resamples=100)
     assert 0 < compared.low < compared.difference < compared.high
-    assert perform.on_test(test)["overconfidence_error"].keys() == {"value", "when_calibrated"}
+    assert perform.on_test(test)["toy_error"].keys() == {"value", "when_calibrated"}
     page = report.build(test.take(torch.arange(100)), resamples=100, candidates=[])
-    assert page["variants"][0]["metrics"]["overconfidence_error"].keys() >= {"value", "low", "when_calibrated"}
+    assert page["variants"][0]["metrics"]["toy_error"].keys() >= {"value", "low", "when_calibrated"}
     results = [study_parts.made(tmp_path, name, 0, shift) for name, shift in (("one-hot", 3.0), ("ts", 1.0))]
     table = tabulation.build(study_parts.kept(methods=("one-hot", "ts"), seeds=1).spec, results, resamples=50)
-    assert "| OE ↓ |" in table.to_markdown()
+    assert "| TE ↓ |" in table.to_markdown()
 
 
 def by_hand(p, y, n_bins=15):

@@ -2,7 +2,8 @@
 
 To add an error over bins, derive it from ``BinnedError`` and write ``of_curve``, its formula; everything else
 (interval, value under calibration, streaming) follows from the sums of the curve. What a subclass adds is a shorter
-way to the same, valid for its own formula only: ends of its interval, sums of differences alone, its maximum.
+or narrower way to the same, valid for its own formula only: ends of its interval, sums of differences alone, its
+maximum (``at_most``).
 """
 
 import math
@@ -148,6 +149,24 @@ class BinnedError(Binned, CalibrationError):
         count, score, line = self._straight_line(sums)
         return torch.cat([count, score, score - line])[None]
 
+    def unseen(self, tail: float) -> float:
+        """By how much the error may be larger because of answers of a kind that did not occur.
+
+        If all answers are right, wrong ones have a share of at most r = 1 − tail^(1/N), and all of them may lie in any
+        one bin; all wrong: likewise.
+        """
+        hits = float(self.pool.is_hit.sum())
+        if self.columns > 1 or hits not in (0, self.num_samples):
+            return 0.0
+        curve = self.curve()
+        rare = self.num_samples * (1 - tail ** (1 / self.num_samples))
+        moved = curve.count.clamp(max=rare).diag()
+        count, score, hit = (part.expand_as(moved) for part in (curve.count, curve.score_sum, curve.hit_sum))
+        worst = self.of_curve(
+            ReliabilityCurve(curve.edges, count, score, hit - moved if hits else hit + moved), self.denominator
+        )
+        return max(0.0, float(worst.max()) - self.value())
+
     def _straight_line(self, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Counts and scores of the bins, and departures that are a straight line in the score."""
         curve = self.curve()
@@ -179,6 +198,9 @@ class SizeOfGap(BinnedError):
 
     def gap(self) -> Gap | None:
         return Gap(self.pool.scores, self.pool.is_hit[:, 0], 1.0) if self.columns == 1 else None
+
+    def unseen(self, tail: float) -> float:
+        return 0.0  # the interval of the gap covers them
 
     def ends(self, level: float) -> tuple[float, float] | None:
         if self.columns > 1 or self._bins_used() > 1:
@@ -289,22 +311,6 @@ class DifferenceError(Differences, BinnedError):
     def straightened(self, sums: Tensor) -> Tensor:
         return self._straight_line(sums)[2][None]
 
-    def _of_rare(self, sign: float, tail: float) -> float:
-        """The over-confidence (1), or under-confidence (−1), that answers of a kind that did not occur may add.
-
-        If all answers are right, wrong ones have a share of at most r = 1 − tail^(1/N). In one bin with a share w of
-        the rows, min(r, w) of them are over-confidence except for what the bin is under-confident by. All wrong:
-        likewise.
-        """
-        hits = float(self.pool.is_hit.sum())
-        if self.columns > 1 or hits != (self.num_samples if sign > 0 else 0):
-            return 0.0
-        curve = self.pool.curve(self.bins)
-        slack = sign * (curve.hit_sum - curve.score_sum).double() / self.num_samples
-        rare = 1 - tail ** (1 / self.num_samples)
-        room = (curve.count.double() / self.num_samples).clamp(max=rare) - slack.clamp(min=0)
-        return max(0.0, float(room.max()))
-
 
 class MeanGap(DifferenceError, SizeOfGap):
     """The mean gap, Σ |B|/n |conf − lik|: the ECE."""
@@ -362,9 +368,6 @@ class OverConfidence(DifferenceError):
     def of_differences(self, differences: Tensor, n: float) -> Tensor:
         return differences.clamp(min=0).sum(dim=-1) / n
 
-    def unseen(self, tail: float) -> float:
-        return self._of_rare(1.0, tail)
-
     def ends(self, level: float) -> tuple[float, float] | None:
         if self.columns > 1 or self._bins_used() > 1:
             return None
@@ -381,9 +384,6 @@ class UnderConfidence(DifferenceError):
 
     def of_differences(self, differences: Tensor, n: float) -> Tensor:
         return (-differences).clamp(min=0).sum(dim=-1) / n
-
-    def unseen(self, tail: float) -> float:
-        return self._of_rare(-1.0, tail)
 
     def ends(self, level: float) -> tuple[float, float] | None:
         if self.columns > 1 or self._bins_used() > 1:
