@@ -4,9 +4,12 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-.PHONY: install demo test quick check lint docs package audit bench clean
+.PHONY: install dev demo test quick check lint docs package audit bench clean
 
 install: .venv/softkin
+
+# What tests and hooks need, too.
+dev: .venv/dev
 
 demo: .venv/softkin
 	$(RUN) -m softkin compare --output demo
