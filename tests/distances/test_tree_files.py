@@ -183,7 +183,9 @@ def test_the_classes_of_imagenet_are_looked_up_without_wordnet(monkeypatch, tmp_
     assert in_words(wnids)[0] == ["tench", "Tinca tinca"]
     loss = losses.ClassSimilarityLoss.from_names(wnids, alpha=0.1)
     assert loss.soft_labels[2].topk(2).indices.tolist() == [2, 3]  # a tabby and a tiger cat
-    assert in_words([*wnids, "n99999999"]) == [*wnids, "n99999999"]
+    assert in_words([*wnids, "n99999999"]) == [*in_words(wnids), "n99999999"]
+    assert in_words(["tabby cat", "n01440764", ("puma", "cougar")])[::2] == ["tabby cat", ("puma", "cougar")]
+    assert in_words(["tabby cat", "n01440764"])[1] == ["tench", "Tinca tinca"]
 
 
 def test_wordnet_agrees_with_the_hypernyms_of_tiny_imagenet(wordnet, shared_data):
@@ -285,11 +287,11 @@ def test_a_short_name_is_no_plural(three_nouns):
     assert three_nouns[0].synset("pigs") == three_nouns[1][1]
 
 
-def test_only_names_that_are_all_identifiers_are_put_into_words(three_nouns, monkeypatch):
+def test_identifiers_are_put_into_words_beside_names_too(three_nouns, monkeypatch):
     nouns, (gas, pig, _) = three_nouns
     monkeypatch.setenv("SOFTKIN_WORDNET", str(nouns.folder))
     assert in_words([gas, pig]) == [["gas"], ["pig"]]
-    assert in_words([gas, "pig"]) == [gas, "pig"]
+    assert in_words([gas, "pig"]) == [["gas"], "pig"]
     assert in_words(["gas", "pig"]) == ["gas", "pig"]
     assert in_words([]) == []
 

@@ -108,6 +108,8 @@ def test_senses_of_wordnet_are_no_words():
 def test_single_characters_are_left_out_only_beside_others():
     assert float(distances.from_words(["cat", "dog x"], TOY)[0, 1]) == 5
     assert float(distances.from_words(["cat", "s"], TOY)[0, 1]) == pytest.approx(np.hypot(9, 9))  # it has a vector
+    with pytest.raises(ValueError, match="'i21' in 'I21.9'.*ICD-10 codes are looked up if"):
+        distances.from_words(["I21.9", "I22.0"])
     with pytest.raises(ValueError, match="1 word has no vector: 'xy' in 'dog xy'"):
         distances.from_words(["cat", "dog xy"], TOY)
     with pytest.raises(ValueError, match="1 word has no vector: 'first'"):

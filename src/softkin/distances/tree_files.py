@@ -164,25 +164,33 @@ class WordNet:
 
 
 def in_words(class_names: Sequence[Any]) -> list[Any]:
-    """Class names; if all are codes of a list that is at hand, what they stand for instead.
+    """Class names, where codes of a list that is at hand become what they stand for.
 
     The lists are ImageNet's 1,000 classes, which come with softkin, all of WordNet's identifiers if it is installed,
-    and ICD-10 (``words.ICD_PACKAGES``).
+    and ICD-10 (``words.ICD_PACKAGES``) if all names are its codes, since "F16" may be an aeroplane.
     """
     names = list(class_names)
     single = [name if isinstance(name, str) else name[0] if len(name) == 1 else "" for name in names]
-    if names and all(map(WNID.fullmatch, single)):
-        known = imagenet()
-        if all(name in known for name in single):
-            return [list(known[name]) for name in single]
-        try:
-            net = WordNet()
-        except SoftkinError:
-            return names
-        return [[lemma.replace("_", " ") for lemma in net.lemmas(name)] or name for name in single]
+    found = _synsets({name for name in single if WNID.fullmatch(name)})
+    if found:
+        return [found.get(name, names[place]) for place, name in enumerate(single)]
     if names and all(map(ICD.fullmatch, single)):
         return _diagnoses(single) or names
     return names
+
+
+def _synsets(wnids: set[str]) -> dict[str, list[str]]:
+    """The lemmas of the identifiers that softkin knows, or WordNet if it is installed."""
+    found = {wnid: list(imagenet()[wnid]) for wnid in wnids if wnid in imagenet()}
+    rest = wnids - set(found)
+    try:
+        net = WordNet() if rest else None
+    except SoftkinError:
+        return found
+    for wnid in rest:
+        if net and (lemmas := net.lemmas(wnid)):
+            found[wnid] = [lemma.replace("_", " ") for lemma in lemmas]
+    return found
 
 
 @functools.cache

@@ -480,7 +480,7 @@ def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any
     if foreign:  # "katz" for "katze": words of like spelling do not translate; digits do
         example = {word: close for word, close in example.items() if len(word) == 1}
     word, other = next(iter(example.items()), (shortened(next(iter(unknown))), "…"))
-    looked_up = codes([*unknown])
+    looked_up = codes([*unknown.values()])
     language = (
         f": are these names in another language? Say what they are in English, or take {TRANSLATED}"
         if foreign and not looked_up
