@@ -329,3 +329,16 @@ def test_names_with_their_numbers_are_in_the_order_of_the_numbers(names, labels)
     assert decisions.Abstain(error=0.4).fit(LOGITS, labels, class_names=names).class_names_ == NAMES
     turned = {0: "owl", 1: "cat", 2: "dog"}
     assert cal.predict_proba(LOGITS[:, TURNED], class_names=turned) == pytest.approx(expected[:, TURNED])
+
+
+def test_names_of_columns_may_hold_more_than_those_of_the_fit():
+    """The same letters before and behind each name of a class are no part of it; others are."""
+    scores = pd.DataFrame(dict(zip(NAMES, LOGITS.T, strict=True)))
+    cal = calibrators.VectorScaling().fit(scores, Y)
+    expected = cal.predict_proba(scores)[:, TURNED]
+    for before, after in (("est. ", ""), ("", " [v2]"), ("est_", "_q3")):
+        longer = pd.DataFrame({f"{before}{NAMES[k]}{after}": LOGITS[:, k] for k in TURNED})
+        torch.testing.assert_close(cal.predict_proba(longer), expected)
+        torch.testing.assert_close(cal.predict_proba(longer.to_numpy(), class_names=[*longer]), expected)
+    with pytest.raises(ValueError, match="in any order, but it lacks"):
+        cal.predict_proba(scores.rename(columns={NAMES[0]: f"a{NAMES[0]}", NAMES[1]: f"b{NAMES[1]}"}))

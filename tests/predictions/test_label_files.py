@@ -134,6 +134,19 @@ def test_rows_are_matched_by_ids_of_customers(tmp_path):
         read(path, beside)
 
 
+def test_labels_are_found_among_the_columns_of_the_predictions_themselves(tmp_path):
+    """Where no column is called labels, the one that holds the truth is, as in a file that is measured with them."""
+    path, whole = tmp_path / "p.csv", tmp_path / "whole.csv"
+    frame = pd.DataFrame({"Mail no.": range(900, 900 + N)} | dict(zip(NAMES, PROBS.T, strict=True)))
+    frame.to_csv(path, index=False)
+    called = {"Suggested": [NAMES[k] for k in PROBS.argmax(1)], "Filed under": [NAMES[k] for k in LABELS]}
+    frame.assign(**called).iloc[SHUFFLED].to_csv(whole, index=False)
+    found, said = read(path, whole)
+    assert found.known_labels.tolist() == LABELS.tolist()
+    assert "`Filed under` is read as the labels, since it holds names of columns" in said
+    assert "`Mail no.` is taken for the ids of the rows" in said
+
+
 def test_a_repeated_id_is_found_in_one_pass():
     class Text(str):
         compared = 0

@@ -65,6 +65,39 @@ def test_stated_columns_are_taken(tmp_path):
         predictions.load(path, score="judge")
 
 
+def test_the_score_of_an_outcome_that_is_named_alone_is_found(tmp_path):
+    """The only score of class 1; or, of a table that was calibrated, the calibrated one rather than the first."""
+    path = tmp_path / "scored.csv"
+    rest = {"words": [11, 12, 13, 14, 15], "positive": RIGHT}
+    off = [0.5] * 5
+    for columns, score, expected in (
+        ({"model_score": SCORES}, "model_score", SCORES),
+        ({"y_prob": SCORES}, "y_prob", SCORES),
+        (
+            {"model_score": off, "calibrated_0": [1 - p for p in SCORES], "calibrated_1": SCORES},
+            "calibrated_1", SCORES,
+        ),
+        (
+            {"prob": off, "calibrated_no": [1 - p for p in SCORES], "calibrated_yes": SCORES},
+            "calibrated_yes", SCORES,
+        ),
+    ):  # fmt: skip
+        path.write_text(table(rest | columns))
+        with pytest.warns(
+            predictions.Assumption, match=f"`{score}` is taken for the confidence .--score names another"
+        ):
+            read = predictions.load(path, outcome="positive")
+        assert read.are_pairs
+        assert read.probabilities[:, 1].tolist() == expected
+        assert read.known_labels.tolist() == RIGHT
+    path.write_text(table(rest | {"calibrated_neg": [1 - p for p in SCORES], "calibrated_pos": SCORES}))
+    with pytest.raises(SoftkinError, match="must have a column of confidences, named by --score"):
+        predictions.load(path, outcome="positive")
+    path.write_text(table(rest | {"a": SCORES, "b": off}))
+    with pytest.raises(SoftkinError, match="must have a column of confidences, named by --score"):
+        predictions.load(path, outcome="positive")
+
+
 def test_the_score_of_a_class_is_no_confidence(tmp_path):
     path = tmp_path / "binary.csv"
     path.write_text(table({"y_true": RIGHT, "y_prob": SCORES}))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from softkin._core.assumption import Assumption
 from softkin._core.named_labels import in_order, texts_of
-from softkin._core.names import spelling
+from softkin._core.names import spelling, within
 
 Array: TypeAlias = Tensor | NDArray[Any]
 """The types that public functions accept as arrays of numbers."""
@@ -478,7 +478,7 @@ def class_order(
     lacking, further = set(wanted) - set(names), set(names) - set(wanted)
     numbers = [str(k) for k in range(len(names))]
     if lacking:
-        names, wanted = _spelled_alike(names, wanted) or (names, wanted)
+        names, wanted = _spelled_alike(names, wanted) or (within(names, wanted) or names, wanted)
         lacking, further = set(wanted) - set(names), set(names) - set(wanted)
         if list(names) == list(wanted):
             return None

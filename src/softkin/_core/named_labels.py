@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from softkin._core.assumption import Assumption
-from softkin._core.names import spelling
+from softkin._core.names import spelling, within
 
 
 def columns_of(scores: Any) -> list[str] | None:
@@ -21,9 +21,11 @@ def columns_of(scores: Any) -> list[str] | None:
 
 
 def names_of(scores: Any, classes: Sequence[str] | None) -> list[str] | None:
-    """The columns of a data frame, unless none of them is the name of a class."""
+    """The columns of a data frame, unless none of them is the name of a class, or holds it."""
     columns = columns_of(scores)
-    return columns if columns is not None and classes is not None and set(columns) & set(classes) else None
+    if columns is None or classes is None:
+        return None
+    return columns if set(columns) & set(classes) else within(columns, classes)
 
 
 def in_order(names: Any) -> list[Any]:

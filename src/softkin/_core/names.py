@@ -257,3 +257,20 @@ def _without_shared_words(names: Sequence[str], most: int) -> list[str]:
         if all(tried) and len(set(tried)) == len(set(names)):
             left_out.add(word)
     return joined(left_out) if left_out and len(set(names)) > 1 else list(names)
+
+
+def within(names: Sequence[str], wanted: Sequence[str]) -> list[str] | None:
+    """What the names hold between the same letters, if these are the wanted ones: "cat" of ``est_cat_q3``."""
+    longest = max(wanted, key=len, default="")
+    if len(names) != len(wanted) or len(longest) < 2:
+        return None
+    for name in names:
+        before, found, after = name.partition(longest)
+        cut = [
+            other[len(before) : len(other) - len(after)]
+            for other in names
+            if other.startswith(before) and other.endswith(after) and len(other) > len(before) + len(after)
+        ]
+        if found and len(cut) == len(names) and set(cut) == set(wanted):
+            return cut
+    return None

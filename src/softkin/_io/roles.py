@@ -172,11 +172,18 @@ def may_be_ids(column: str) -> bool:
     Example:
         >>> may_be_ids("customer_id"), may_be_ids("orderId"), may_be_ids("Loan ID"), may_be_ids("paid")
         (True, True, True, False)
-        >>> may_be_ids("intent_id"), may_be_ids("true_id"), may_be_ids("class_id")
-        (False, False, False)
+        >>> may_be_ids("Mail no."), may_be_ids("Ticket Number"), may_be_ids("Case #")
+        (True, True, True)
+        >>> may_be_ids("intent_id"), may_be_ids("true_id"), may_be_ids("class_id"), may_be_ids("p_no")
+        (False, False, False, False)
     """
+    if _NUMBERED.search(column.strip()) and role_of(column) is None and class_of(column) is None:
+        return True
     of_classes = leaning(column) is not None or role_of(identified_by(column)) in ("label", "prediction", "superclass")
     return role_of(column) == "id" and not of_classes
+
+
+_NUMBERED = re.compile(r"[^\W_][\W_]*(#|[\W_](no|nr|number)\.?)$", re.IGNORECASE)
 
 
 def identified_by(column: str) -> str:
@@ -238,15 +245,28 @@ def class_of(column: str) -> tuple[str, str] | None:
         (('p', 'cat'), ('prob', 'jay (blue)'))
         >>> class_of("p_-1"), class_of("p-1")
         (('p', '-1'), ('p', '1'))
-        >>> class_of("Probability:Class=cat")
-        ('probability', 'cat')
+        >>> class_of("Probability:Class=cat"), class_of("score For sale (%)")
+        (('probability', 'cat'), ('score', 'For sale'))
     """
     if role_of(column) is not None:
         return None
     before, after = _PREFIXED.fullmatch(column), _SUFFIXED.fullmatch(column)
     if before is not None and not (after is not None and before[1].lower() == "class"):  # class_0_score is of class_0
-        return before[1].lower(), _NAMED.sub("", _closed(before[2] or before[3] or before[4], column))
+        return before[1].lower(), _NAMED.sub("", without_unit(_closed(before[2] or before[3] or before[4], column)))
     return None if after is None else (f" {after[2].lower()}", after[1])
+
+
+def without_unit(name: str) -> str:
+    """The name of a class without the percent sign that says how its scores are written.
+
+    Example:
+        >>> without_unit("For sale (%)"), without_unit("cat %"), without_unit("100%"), without_unit("%")
+        ('For sale', 'cat', '100%', '%')
+    """
+    return _UNIT.sub("", name) or name
+
+
+_UNIT = re.compile(r"\s*[\[(]\s*(in )?(%|percent|pct)\s*[\])]$|\s+%$|(?<=[^\W\d])%$", re.IGNORECASE)
 
 
 def _closed(name: str, column: str) -> str:

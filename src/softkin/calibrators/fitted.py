@@ -434,7 +434,12 @@ class FittedModule(nn.Module):
 
 
 def digests(sample_ids: Any, *, num_samples: int) -> Tensor:
-    """A 64-bit digest of each id, sorted: the names themselves are not kept. 1, "1" and "#1" are different ids."""
+    """``digests_in_order``, sorted, as a fit keeps them."""
+    return digests_in_order(sample_ids, num_samples=num_samples).sort().values
+
+
+def digests_in_order(sample_ids: Any, *, num_samples: int) -> Tensor:
+    """A 64-bit digest of each id: the names themselves are not kept. 1, "1" and "#1" are different ids."""
     values = sample_ids.tolist() if isinstance(sample_ids, Tensor | np.ndarray) else list(sample_ids)
     if len(values) != num_samples:
         raise ValueError(f"`sample_ids` must be as many as the samples: got {len(values)} for {num_samples} samples.")
@@ -447,7 +452,7 @@ def digests(sample_ids: Any, *, num_samples: int) -> Tensor:
         ).digest()
         for value in values
     )
-    return torch.from_numpy(np.sort(np.frombuffer(raw, dtype="<i8").astype(np.int64)))
+    return torch.from_numpy(np.frombuffer(raw, dtype="<i8").astype(np.int64))
 
 
 # Values as plain data: what JSON cannot hold is a mapping with one of these keys

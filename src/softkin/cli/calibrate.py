@@ -427,7 +427,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from softkin import calibrators, metrics
-    from softkin.evaluation import calibrations, doubts
+    from softkin.evaluation import doubts
     from softkin.predictions import rewriting
 
     calibrator = calibrators.load(arguments.folder)
@@ -444,11 +444,11 @@ def _apply(arguments: argparse.Namespace) -> None:
     n = len(raw)
     after = raw.calibrated(calibrator)
     name = calibrator.in_words()
-    common = calibrations.common_rows(calibrator, recognisable(raw, arguments))
-    notice = doubts.notice(common, n, f"{name} calibrator", str(raw.name))
+    common = doubts.seen(calibrator, recognisable(raw, arguments), n)
+    notice = doubts.notice(common, f"{name} calibrator", str(raw.name))
     if notice:
         warnings.warn(notice, stacklevel=2)
-    notes = doubts.note(common, n, f"{name} calibrator")
+    notes = doubts.note(common, f"{name} calibrator")
     table, suffix = None, arguments.output.suffix
     if suffix in (".csv", ".tsv"):
         table = rewriting.rewritten(file, after, notes.get("calibration"), tabs=suffix == ".tsv")
@@ -458,6 +458,7 @@ def _apply(arguments: argparse.Namespace) -> None:
         files.write(arguments.output, table.text)
     result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": n, "file": str(arguments.output)}
     result["kept"] = [] if table is None else table.kept
+    result["added"] = [] if table is None else table.written
     if raw.labels is not None:
         for key, p in (("before", raw.probabilities), ("after", after.probabilities)):
             of, labels, weights = raw.arrays(p)
@@ -495,7 +496,7 @@ def _apply(arguments: argparse.Namespace) -> None:
 
 def _apply_to_pixels(arguments: argparse.Namespace, calibrator: "Calibrator", some: "Predictions") -> None:
     """Calibrate a file of pixels, of which ``some`` show whether the calibrator was fitted on them."""
-    from softkin.evaluation import calibrations, doubts, pixels
+    from softkin.evaluation import doubts, pixels
     from softkin.predictions import Reading
 
     if arguments.output.suffix != ".npz" or calibrator.takes_features:
@@ -503,8 +504,8 @@ def _apply_to_pixels(arguments: argparse.Namespace, calibrator: "Calibrator", so
             f"pixels are calibrated into an .npz file, and by no kin-head; got {arguments.output} and "
             f"{calibrator.in_words()}."
         )
-    common = calibrations.common_rows(calibrator, some)
-    notice = doubts.notice(common, len(some), f"{calibrator.in_words()} calibrator", str(some.name))
+    common = doubts.seen(calibrator, some, len(some))
+    notice = doubts.notice(common, f"{calibrator.in_words()} calibrator", str(some.name))
     if notice:
         warnings.warn(notice, stacklevel=2)
     with warnings.catch_warnings():

@@ -48,7 +48,7 @@ def method(name: str) -> Calibrator:
 
 
 def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None = None, **beside: Any) -> Calibrator:
-    """Fit on predictions, and remember their rows by content; ``floor`` as for ``Calibrator.fit``.
+    """Fit on predictions, and remember their rows by content and ids; ``floor`` as for ``Calibrator.fit``.
 
     Args:
         calibrator: The calibrator.
@@ -57,16 +57,17 @@ def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None
         beside: What this calibrator takes besides.
     """
     scores, labels, weights = predictions.arrays()
-    return calibrator.fit(
+    calibrator.fit(
         scores,
         labels,
         from_probabilities=predictions.are_probabilities,
         floor=floor,
         sample_weight=weights,
-        sample_ids=doubts.row_keys(predictions),
         class_names=predictions.class_names,
         **beside,
     )
+    calibrator.sample_digests_ = doubts.known_by(predictions)
+    return calibrator
 
 
 def zeros_as(predictions: Predictions, floor: float | None) -> tuple[float | None, str | None]:
@@ -89,13 +90,6 @@ def best(predictions: Predictions, *, floor: float | None = None) -> BestFit:
         floor=floor,
         patient=False,
     )
-
-
-def common_rows(calibrator: Calibrator, predictions: Predictions) -> int:
-    """The number of rows that the calibrator was fitted on; 0 without labels, which are needed to recognise them."""
-    if predictions.labels is None:
-        return 0
-    return doubts.overlap(calibrator.sample_digests_, predictions.in_order(calibrator.class_names_, "the calibrator"))
 
 
 def compare_methods(

@@ -155,18 +155,19 @@ def check_options(kind: type[Rule], options: Mapping[str, Any]) -> None:
 
 
 def fit(rule: Rule, predictions: Predictions) -> Rule:
-    """Fit on predictions, and remember their rows by content."""
+    """Fit on predictions, and remember their rows by content and ids."""
     if predictions.votes is not None:
         raise SoftkinError(f"{predictions.name} has votes, which the guarantees of rules do not know.")
     scores, labels, _ = predictions.arrays()
-    return rule.fit(
+    rule.fit(
         scores if predictions.are_pairs else predictions.scores,
         labels,
         from_probabilities=predictions.are_probabilities,
-        sample_ids=doubts.row_keys(predictions),
         class_names=predictions.class_names,
         **beside(predictions),
     )
+    rule.sample_digests_ = doubts.known_by(predictions)
+    return rule
 
 
 def beside(predictions: Predictions) -> dict[str, Any]:
@@ -176,10 +177,7 @@ def beside(predictions: Predictions) -> dict[str, Any]:
 
 def notice(rule: Rule, predictions: Predictions, num_samples: int) -> str | None:
     """The sentence about rows that the rule was fitted on, or None; ``predictions`` may be those rows with labels."""
-    if predictions.labels is None:
-        return None
-    common = doubts.overlap(rule.sample_digests_, predictions.in_order(rule.class_names_, "the rule"))
-    return doubts.notice(common, num_samples, f"{rule.name} rule", str(predictions.name))
+    return doubts.notice(doubts.seen(rule, predictions, num_samples), f"{rule.name} rule", str(predictions.name))
 
 
 def answers(rule: Rule, predictions: Predictions) -> Tensor:

@@ -12,6 +12,7 @@ both files are at hand, equal ids with equal labels count too, whatever the scor
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin import SoftkinError
-from softkin.calibrators.fitted import Fitted, digests
+from softkin.calibrators.fitted import Fitted, digests, digests_in_order
 from softkin.metrics import scopes
 from softkin.predictions import Predictions
 
@@ -224,20 +225,41 @@ def row_digests(predictions: Predictions) -> NDArray[np.int64]:
 
 def row_keys(predictions: Predictions) -> NDArray[np.int64]:
     """The keys of the samples, (N,): content, or content and sample id, or the position in this very file."""
-    content = row_digests(predictions)
-    _, place, count = np.unique(content, return_inverse=True, return_counts=True)
-    is_alike = count[place] > 1
-    if predictions.are_probabilities:
-        is_alike |= (predictions.probabilities.amax(dim=1) > SATURATED).numpy()
+    content, is_alike = row_digests(predictions), _is_alike(predictions)
+    names = _ids(predictions)
+    if names is None:
+        file = sha256(content.tobytes()).hexdigest()  # the same whether it is read as pairs or as two classes
+        names = [f"{file} {row}" for row in range(len(content))]
+    return np.where(is_alike, _named(content, names), content)
+
+
+def known_by(predictions: Predictions) -> Tensor:
+    """The digests by which the samples of a fit are recognised in any file: their ``row_keys``, and content and id."""
+    n = len(predictions)
+    keys = digests(row_keys(predictions), num_samples=n)
     ids = _ids(predictions)
     if ids is None:
-        file = sha256(content.tobytes()).hexdigest()  # the same whether it is read as pairs or as two classes
-        ids = [f"{file} {row}" for row in range(len(content))]
-    named = [
-        int.from_bytes(sha256(f"{key} {name}".encode()).digest()[:8], "little", signed=True) if alike else key
-        for key, name, alike in zip(content.tolist(), ids, is_alike.tolist(), strict=True)
+        return keys
+    by_id = digests(_named(row_digests(predictions), ids), num_samples=n)
+    return torch.cat([keys, by_id]).sort().values
+
+
+def _is_alike(predictions: Predictions) -> NDArray[np.bool_]:
+    """Whether a row's content does not tell it from others, (N,): it occurs twice, or a probability is 1."""
+    _, place, count = np.unique(row_digests(predictions), return_inverse=True, return_counts=True)
+    is_alike: NDArray[np.bool_] = count[place] > 1
+    if predictions.are_probabilities:
+        is_alike |= (predictions.probabilities.amax(dim=1) > SATURATED).numpy()
+    return is_alike
+
+
+def _named(content: NDArray[np.int64], names: Sequence[Any]) -> NDArray[np.int64]:
+    """Keys of content together with a name."""
+    keys = [
+        int.from_bytes(sha256(f"{key} {name}".encode()).digest()[:8], "little", signed=True)
+        for key, name in zip(content.tolist(), names, strict=True)
     ]
-    return np.array(named, dtype=np.int64)
+    return np.array(keys, dtype=np.int64)
 
 
 def _ids(predictions: Predictions) -> list[Any] | None:
@@ -277,27 +299,62 @@ def reordered(fitted: Fitted[Any], predictions: Predictions) -> str | None:
     return f"{predictions.name} has its classes in another order than the {fitted.what}; they were matched by name."
 
 
-def overlap(fitted: Tensor | None, measured: Predictions) -> int:
-    """The number of samples that a calibrator was fitted on, beyond what chance explains.
+@dataclass(frozen=True)
+class Overlap:
+    """How many samples a fit had seen."""
+
+    common: int
+    num_samples: int
+    is_least: bool = False
+    """Whether there may be more: some samples are alike, and no ids tell them apart"""
+
+    @property
+    def least(self) -> str:
+        """What precedes the number."""
+        return AT_LEAST if self.is_least and self.common < self.num_samples else ""
+
+
+def seen(fitted: Fitted[Any], predictions: Predictions, num_samples: int) -> Overlap:
+    """How many rows something was fitted on; none without labels, which are needed to recognise them."""
+    if predictions.labels is None:
+        return Overlap(0, num_samples)
+    found = overlap(fitted.sample_digests_, predictions.in_order(fitted.class_names_, f"the {fitted.what}"))
+    return replace(found, num_samples=num_samples)
+
+
+def overlap(fitted: Tensor | None, measured: Predictions) -> Overlap:
+    """The samples that a calibrator was fitted on, beyond what chance explains.
 
     Args:
-        fitted: The calibrator's ``sample_digests_``, which come from ``row_keys``.
+        fitted: The calibrator's ``sample_digests_``, which come from ``known_by``.
         measured: Predictions with labels.
     """
-    if fitted is None:
-        return 0
     n = len(measured)
-    common = int(torch.isin(digests(row_keys(measured), num_samples=n), fitted).sum())
+    if fitted is None:
+        return Overlap(0, n)
+    content, ids = row_digests(measured), _ids(measured)
+    by_content = _among(row_keys(measured), fitted)
+    by_id = np.zeros(n, dtype=bool) if ids is None else _among(_named(content, ids), fitted)
+    alone = int((by_content & ~by_id).sum())
     # Of contents that occur twice in two files, as many are split between the files as the sizes say: those that occur
     # twice in one tell how many occur once in each by chance.
-    twice = int((np.unique(row_digests(measured), return_counts=True)[1] == 2).sum())
+    twice = int((np.unique(content, return_counts=True)[1] == 2).sum())
     chance = 2 * twice * len(fitted) / n
-    return common if common == n or common > chance + 4 * chance**0.5 else 0
+    either = int((by_id | by_content).sum())
+    common = either if either == n or alone > chance + 4 * chance**0.5 else int(by_id.sum())
+    return Overlap(common, n, is_least=ids is None and bool(_is_alike(measured).any()))
 
 
-def notice(common: int, num_samples: int, method: str | None, name: str) -> str | None:
+def _among(keys: NDArray[np.int64], fitted: Tensor) -> NDArray[np.bool_]:
+    """Which keys a fit knows, (N,)."""
+    known: NDArray[np.bool_] = torch.isin(digests_in_order(keys, num_samples=len(keys)), fitted).numpy()
+    return known
+
+
+def notice(found: Overlap, method: str | None, name: str) -> str | None:
     """The warning about common samples, or None; ``method`` is None if there are several methods."""
-    if common < max(1, SHARE * num_samples) or LEAST > common != num_samples:
+    common, n = found.common, found.num_samples
+    if common < max(1, SHARE * n) or LEAST > common != n:
         return None
     fitted, flattered = (
         (f"the {method} was", "it look better than it is")
@@ -305,7 +362,7 @@ def notice(common: int, num_samples: int, method: str | None, name: str) -> str 
         else ("the calibrators were", "them look better than they are")
     )
     return (
-        f"{common:,} of the {num_samples:,} samples of {name} are among those that {fitted} fitted on; "
+        f"{found.least}{common:,} of the {n:,} samples of {name} are among those that {fitted} fitted on; "
         f"metrics measured on these make {flattered}: fit on other samples."
     )
 
@@ -313,21 +370,25 @@ def notice(common: int, num_samples: int, method: str | None, name: str) -> str 
 def between(fitted: Predictions, measured: Predictions) -> str | None:
     """The warning about samples that are in both sets, or None."""
     measured = measured.in_order(fitted.class_names, str(fitted.name))
-    keys = digests(row_keys(fitted), num_samples=len(fitted))
-    common = max(overlap(keys, measured), _same_ids(fitted, measured))
-    return notice(common, len(measured), None, str(measured.name))
+    found = overlap(known_by(fitted), measured)
+    return notice(replace(found, common=max(found.common, _same_ids(fitted, measured))), None, str(measured.name))
 
 
-def note(common: int, num_samples: int, method: str) -> dict[str, str]:
+def note(found: Overlap, method: str) -> dict[str, str]:
     """What a calibrated file says about its calibration: by what, and how many of its rows are of the fit, if any."""
     by = {"calibrated_by": method}
-    return by | {"calibration": f"{method}: {common} of {num_samples} samples are of its fit"} if common else by
+    if not found.common:
+        return by
+    return by | {"calibration": f"{method}: {found.least}{found.common} of {found.num_samples} samples are of its fit"}
 
 
 def warning(notes: dict[str, Any], name: str) -> str | None:
     """The warning that follows from a calibrated file's record of its calibration, or None."""
     kept = _NOTE.fullmatch(str(notes.get("calibration", "")))
-    return None if kept is None else notice(int(kept[2]), int(kept[3]), kept[1], name)
+    if kept is None:
+        return None
+    return notice(Overlap(int(kept[3]), int(kept[4]), is_least=kept[2] is not None), kept[1], name)
 
 
-_NOTE = re.compile(r"(.{1,200}): (\d{1,18}) of (\d{1,18}) samples are of its fit")
+AT_LEAST = "at least "
+_NOTE = re.compile(rf"(.{{1,200}}): ({AT_LEAST})?(\d{{1,18}}) of (\d{{1,18}}) samples are of its fit")

@@ -101,8 +101,8 @@ def forms_in(table: Table, column: str | None) -> set[str]:
 
 
 def class_name_in(column: str) -> str:
-    """The name of the class that a column is called after, with or without a prefix: "cat" of ``prob_cat``."""
-    return (roles.class_of(column) or ("", column))[1]
+    """The name of the class that a column is called after, with or without more: "cat" of ``prob_cat``, "cat (%)"."""
+    return (roles.class_of(column) or ("", roles.without_unit(column)))[1]
 
 
 def has_role(column: str, *wanted: Role) -> bool:
@@ -117,14 +117,16 @@ def matrix(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> Tensor:
     return values[~values.isnan().all(dim=1)] if values.numel() else values
 
 
-def left_out(table: Table, columns: Sequence[str], classes: Sequence[str], beside: Beside) -> list[str]:
-    """A sentence about the columns that play no role, if there are any."""
+def left_out(
+    table: Table, columns: Sequence[str], classes: Sequence[str], beside: Beside, *, said: bool = False
+) -> list[str]:
+    """A sentence about the columns that play no role, if there are any; ``said`` if another names the classes."""
     taken = {*classes, *beside.columns}
     left = [column for column in columns if column not in taken and not has_role(column, "index")]
     if not left:
         return []
     labels = "" if beside.labels else "; a column of labels is named by --label-column"
-    read = f"{len(classes)} columns are read as classes, {shown(classes)}; " if len(classes) > 1 else ""
+    read = f"{len(classes)} columns are read as classes, {shown(classes)}; " if len(classes) > 1 and not said else ""
     return [f"{table.name}: {read}left out: {shown(left, 10)} (--class-columns overrules{labels})."]
 
 

@@ -14,8 +14,9 @@ from softkin import SoftkinError
 from softkin._core import checks
 from softkin._io import files, roles
 from softkin._io import tables as table_files
-from softkin.predictions import arrays, columns, formats, inference, torch_files
+from softkin.predictions import arrays, columns, formats, inference, label_columns, torch_files
 from softkin.predictions.blocks import Block, PredictionFile
+from softkin.predictions.request import Reading
 
 FIRST = 1000  # rows that are read at once
 
@@ -33,6 +34,8 @@ class LabelFile:
     """(N,) the ids of its rows"""
     called: str | None = None
     """The column of ids, if it is a table"""
+    assumed: tuple[str, ...] = ()
+    """Sentences about what was assumed of it"""
 
 
 def read(path: str | Path) -> LabelFile:
@@ -69,7 +72,9 @@ def _in_table(path: Path) -> LabelFile:
         raise SoftkinError(f"{path} must hold labels as .npy, .npz, {forms} or as .txt with one per line.")
     table = table_files.open_table(path, what="labels")
     rest = [column for column in table.columns if roles.role_of(column) not in ("id", "index")] or list(table.columns)
-    column = roles.find(table.columns, "label") or (rest[0] if len(rest) == 1 else None)
+    column, said = roles.find(table.columns, "label") or (rest[0] if len(rest) == 1 else None), list[str]()
+    if column is None:  # as in a file of predictions with labels
+        column, said = label_columns.find_labels(table, list(table.columns), Reading())
     if column is None:
         raise SoftkinError(
             f"{path} must have a column of labels, called {roles.listed('label')}; "
@@ -79,12 +84,13 @@ def _in_table(path: Path) -> LabelFile:
     id_column = columns.ids_of(table, list(table.columns))
     ids = None if id_column in (None, column) else [cell for (cell,) in table.cells(id_column)]
     labels = [cell[0] if isinstance(cell, list) and len(cell) == 1 else cell for cell in cells]  # without names
-    return LabelFile(str(path), labels, ids=ids, called=id_column)
+    return LabelFile(str(path), labels, ids=ids, called=id_column, assumed=tuple(said))
 
 
 def beside(source: PredictionFile, given: LabelFile) -> PredictionFile:
     """The file with labels from elsewhere: rows matched by ids and classes by names, where both have them."""
     given, said = _in_its_classes(source, given)
+    said = (*given.assumed, *said)
     if given.ids is not None:
         first = next(source.blocks_of(FIRST), None)
         if first is not None and first.ids is not None and _number_rows(source, given, first.ids):

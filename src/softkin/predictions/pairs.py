@@ -75,7 +75,7 @@ def found(
     is_alone = roles.find(columns, "label") is None or roles.find(columns, "confidence") is not None
     if outcome is None and is_alone and len(mistakes) == 1 and _are_outcomes(head(mistakes)[mistakes[0]]):
         outcome = mistakes[0]
-    score = roles.find(columns, "confidence") or (_score(columns) if outcome is not None else None)
+    score = roles.find(columns, "confidence") or (score_of(columns) if outcome is not None else None)
     of_classes = [column for column in columns if roles.class_of(column)]
     if score is None and outcome is not None and len(of_classes) == 1 and roles.find(columns, "label") is None:
         score = of_classes.pop()  # such as answer_prob
@@ -106,7 +106,7 @@ def found(
 def _answered(columns: Sequence[str], head: Callable[[Sequence[str]], Mapping[str, Sequence[Any]]]) -> Parts | None:
     """A label, an answer and one score that is the answer's: of more than two classes, or never below half."""
     answer, label = _answer_and_label(columns)
-    score = _score(columns)
+    score = score_of(columns)
     if (answer is None) != (label is None) and score is not None:
         other = _with_the_words(columns, answer or label or "", head)
         answer, label = answer or other, label or other
@@ -159,7 +159,7 @@ def _answer_and_label(columns: Sequence[str]) -> tuple[str | None, str | None]:
 
 def _stated(columns: Sequence[str], name: str, reading: Reading) -> Parts:
     """The parts that the caller names; the one that is not named is found by its name."""
-    score = roles.chosen(columns, "confidence", reading.score, "score", name) or _score(columns)
+    score = roles.chosen(columns, "confidence", reading.score, "score", name) or score_of(columns)
     outcome = roles.chosen(columns, "outcome", reading.outcome, "outcome", name) or roles.find(columns, "label")
     if score is None or outcome is None:
         lacking, option = ("confidences", "--score") if score is None else ("outcomes", "--outcome")
@@ -172,7 +172,7 @@ def _stated(columns: Sequence[str], name: str, reading: Reading) -> Parts:
     return Parts(score, outcome, why="; ".join(why) or None, turned=turned)
 
 
-def _score(columns: Sequence[str]) -> str | None:
+def score_of(columns: Sequence[str]) -> str | None:
     """A column that beside outcomes must be their confidence, though elsewhere it may be the score of a class."""
     called = {roles.plain(column): column for column in columns}
     return roles.find(columns, "score") or next((called[name] for name in SCORES if name in called), None)

@@ -1,8 +1,8 @@
-"""A table with its scores replaced by calibrated probabilities, or other columns added; all others stay as they are.
+"""A table with columns of calibrated probabilities, or others, beside its own, which stay as they are.
 
-The columns of scores give way, at the place of the first, to one column for each class, ``calibrated_cat``, or to
-``calibrated_confidence`` for pairs. The cells of other columns keep their text, and a CSV keeps what separates its
-cells, its decimal mark, its percent, and what spreadsheets know its encoding by.
+Behind the last column of scores comes one for each class, ``calibrated_cat``, or ``calibrated_confidence`` for pairs;
+those of an earlier calibration are replaced. Readers take them before the scores. Cells keep their text, and a CSV
+keeps what separates its cells, its decimal mark, its percent, and what spreadsheets know its encoding by.
 """
 
 import csv
@@ -40,20 +40,25 @@ class Rewritten:
     """The text of a CSV file, and what became of the columns."""
 
     text: str
-    kept: list[str]
-    replaced: list[str]
+    scores: list[str]
+    """The table's own, from which the probabilities were calibrated"""
     written: list[str]
+    replaced: list[str]
+    """The columns of an earlier calibration"""
+    kept: list[str]
     added: str | None = None
     """The column of labels that was added"""
 
     @property
     def summary(self) -> str:
-        """What was kept, replaced and added, in a sentence."""
-        added = "" if self.added is None else f"; `{self.added}` has the labels under a usual name"
-        named = [name for name in self.kept if name]  # an index has none
-        kept = f"; kept as {'it is' if len(named) == 1 else 'they are'}: {shown(named, 8)}" if named else ""
-        verb = "replaces" if len(self.written) == 1 else "replace"
-        return f"{shown(self.written)} {verb} {shown(self.replaced)}{kept}{added}"
+        """What was added and replaced, in a sentence."""
+        labels = "" if self.added is None else f"; `{self.added}` has the labels under a usual name"
+        one = len(self.written) == 1
+        if self.replaced:
+            done = f"{'replaces' if one else 'replace'} {'that' if one else 'those'} of an earlier calibration"
+        else:
+            done = f"{'was' if one else 'were'} added behind {shown(self.scores)}"
+        return f"{shown(self.written)} {done}; all other columns are as they were{labels}"
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ class NumberForm:
 
 
 def rewritten(source: PredictionFile, after: Predictions, note: str | None, *, tabs: bool = False) -> Rewritten | None:
-    """The table of a file with the calibrated probabilities of its rows; None if the file is no single table.
+    """The table of a file beside the calibrated probabilities of its rows; None if the file is no single table.
 
     A reader that is told nothing must find the same labels and probabilities again. If the table's own labels would not
     be found, because an option named them, they are written once more under a usual name.
@@ -126,12 +131,15 @@ def rewritten(source: PredictionFile, after: Predictions, note: str | None, *, t
 def _text(
     table: Table, scores: Sequence[str], after: Predictions, note: str | None, labels: str | None, *, tabs: bool
 ) -> Rewritten:
-    """The table with the probabilities in place of its scores; ``labels`` names a column of labels to add."""
+    """The table with the probabilities beside its scores; ``labels`` names a column of labels to add."""
     names = after.class_names or [str(k) for k in range(after.num_classes)]
     written = [roles.CALIBRATED_PAIR] if after.are_pairs else [f"{roles.CALIBRATED}{name}" for name in names]
-    columns = [column for column in table.columns if column in scores or column not in written]
-    place = next(n for n, column in enumerate(columns) if column in scores)
-    kept = [column for column in columns if column not in scores]
+    replaced = [column for column in table.columns if column in written]
+    place = 1 + max(n for n, column in enumerate(table.columns) if column in scores)
+    before, behind = (
+        [column for column in part if column not in written]
+        for part in ([*table.columns][:place], [*table.columns][place:])
+    )
     values = after.probabilities[:, 1:] if after.are_pairs else after.probabilities
     form = NumberForm.of(table, scores)
     added = {column: form.cells(values[:, k].tolist()) for k, column in enumerate(written)}
@@ -140,8 +148,10 @@ def _text(
         last[labels] = [escape.csv_cell(names[k]) for k in after.known_labels.tolist()]
     if note is not None:
         last[roles.CALIBRATION] = [escape.csv_cell(note), *[""] * (len(after) - 1)]
-    columns = [*kept[:place], *written, *kept[place:], *last]
-    return Rewritten(text_of(table, columns, added | last, tabs=tabs), kept, list(scores), written, labels)
+    columns = [*before, *written, *behind, *last]
+    return Rewritten(
+        text_of(table, columns, added | last, tabs=tabs), list(scores), written, replaced, [*before, *behind], labels
+    )
 
 
 def text_of(

@@ -48,15 +48,21 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
         rest = {column: kind for column, kind in table.columns.items() if column != roles.CALIBRATION}
         table = replace(table, columns=rest)
     table = long_tables.widened(table, reading) or table
+    if (score := _alone(table, reading)) is not None:
+        said = f"{table.name}: `{score}` is taken for the confidence (--score names another)."
+        found = _by_roles(table, replace(reading, score=score))
+        return replace(found, notes=notes, assumed=(said, *found.assumed))
     calibrated = _calibrated(table, reading)
     if not calibrated:
         return replace(_around_names(table, reading) or _by_roles(table, reading), notes=notes)
     notes["calibrated_by"] = notes.get("calibration", "").partition(": ")[0] or "softkin"
     if calibrated == [roles.CALIBRATED_PAIR]:
         return replace(_by_roles(table, reading), notes=notes)
-    found = _by_roles(table, replace(reading, class_columns=calibrated))
+    rest = {column: kind for column, kind in table.columns.items() if kind in ("number", "text")}  # no lists of scores
+    found = _by_roles(replace(table, columns=rest), replace(reading, class_columns=calibrated))
     names = [column.removeprefix(roles.CALIBRATED) for column in calibrated]
-    return replace(found, notes=notes, class_names=names)
+    said = f"{table.name}: its columns {shown(calibrated)} are read, no other scores (--class-columns overrules)."
+    return replace(found, notes=notes, class_names=names, assumed=(said, *found.assumed))
 
 
 def _calibrated(table: Table, reading: Reading) -> list[str]:
@@ -69,6 +75,23 @@ def _calibrated(table: Table, reading: Reading) -> list[str]:
     numbers = [column for column in table.of_kind("number") if column not in reading.ignore_columns]
     found = [column for column in numbers if column.startswith(roles.CALIBRATED)]
     return found if len(found) > 1 and sums_to_whole(matrix(table.head(found), found)) else []
+
+
+def _alone(table: Table, reading: Reading) -> str | None:
+    """The score of class 1, where an outcome is named without one: the calibrated one, or the table's only one."""
+    if reading.outcome not in table.columns or reading.score is not None:
+        return None
+    rest = replace(reading, outcome=None)
+    calibrated = _calibrated(table, rest)
+    ones = [column for column in calibrated if pairs.WORDS.get(spelling(column.removeprefix(roles.CALIBRATED))) == 1]
+    if len(calibrated) == 2 and len(ones) == 1:
+        return ones[0]
+    if pairs.score_of(list(table.columns)) is not None or roles.find(list(table.columns), "confidence") is not None:
+        return None
+    try:
+        return _by_roles(table, replace(rest, label_column=reading.outcome)).score_name
+    except (SoftkinError, ValueError, TypeError):
+        return None
 
 
 def _around_names(table: Table, reading: Reading) -> PredictionFile | None:
@@ -107,7 +130,7 @@ def _around_names(table: Table, reading: Reading) -> PredictionFile | None:
     opened = _by_roles(table, replace(reading, class_columns=list(called), label_column=labels))
     names = list(called.values())
     why = f"its {len(names)} columns {shown(list(called))} are read as scores of the classes in `{labels}`"
-    left = left_out(table, columns, list(called), Beside(labels, ids_in(table, columns, reading)[0], None))
+    left = left_out(table, columns, list(called), Beside(labels, ids_in(table, columns, reading)[0], None), said=True)
     said = (f"{table.name}: {why}, {shown(names)} (--class-columns overrules).", *left)
     return replace(opened, class_names=names, assumed=(*opened.assumed, *said))
 
