@@ -148,8 +148,9 @@ class Selective(Rule):
         limit = f"{100 * self.error:g} %"
         if self.of == "answers" and self.threshold_ == math.inf:
             return (
-                f"It answers nothing: with confidence {100 * self.confidence:g} %, the calibration rows allow no "
-                f"threshold to promise {limit} of wrong answers. Allow more errors, or bring more rows."
+                f"It answers nothing: with confidence {100 * self.confidence:g} %, no threshold passes the test of "
+                f"at most {limit} of wrong answers on the calibration rows. Allow more errors (`error`) or less "
+                "certainty (`confidence`), or bring more rows: with them a test passes more often, though not always."
             )
         if self.of == "rows":
             return (

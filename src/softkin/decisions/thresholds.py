@@ -18,7 +18,7 @@ from softkin.decisions import bounds
 
 CANDIDATES = 20
 ENOUGH, LEAST = 2, 50  # the sequence begins with twice the rows that a promise needs without an error, at least 50
-LATER = 1.5  # the second sequence begins with so many times the rows of the first
+LATER, TENTH = 1.5, 0.1  # the second begins with so many times the rows of the first, at least a tenth of all
 IN_TURN = (
     "A bound below the rate is not enough: thresholds are tested from strict to lenient, beginning at two of them, and "
     "one counts only if all since a beginning pass."
@@ -90,9 +90,10 @@ def select(
     .. math:: b_c = \max\{b : \Pr[\mathrm{Bin}(n_c, b) \le w_c] \ge \lambda\}
 
     and the tests end with the first whose limit exceeds ``risk``. They begin twice, as one error too many among the
-    surest would end them for good: a second time with 1.5 times the rows. With δ = 1 − ``confidence``, each beginning
-    has δ/2 to spend. Tests that reach the second beginning bring what they have: from there on λ = δ. The most lenient
-    threshold that passed is chosen. This is Learn then Test with the fallback procedure.
+    surest would end them for good: a second time with 1.5 times the rows, at least a tenth of all. With δ = 1 −
+    ``confidence``, each beginning has δ/2 to spend. Tests that reach the second beginning bring what they have: from
+    there on λ = δ. The most lenient threshold that passed is chosen. This is Learn then Test with the fallback
+    procedure.
 
     Why it holds, for scores without ties. Let R(θ) be the error rate above θ in the population, and let the chosen
     threshold be wrong, R > ``risk``. Let t be the first of all thresholds with R > ``risk``, and t' the first at or
@@ -161,12 +162,13 @@ def by_coverage(scores: Tensor, rows: int, target: float, delta: float, candidat
     """Thresholds from strict to lenient whose coverages are evenly spread among ``scores``, and where tests begin.
 
     The first coverage has twice the rows, of ``rows`` to be tested, that a promise needs without any error; tests begin
-    again with ``LATER`` times as many.
+    again with ``LATER`` times as many, or with a tenth of the rows, so that more rows test more answers.
     """
     n = len(scores)
     least = min(1.0, max(LEAST, ENOUGH * fewest_rows(target, delta)) / rows)
     ordered = scores.sort(descending=True).values
-    first = torch.tensor([least, min(1.0, LATER * least)] if candidates > 1 else [1.0], dtype=torch.float64)
+    later = min(1.0, max(TENTH, LATER * least))
+    first = torch.tensor([least, later] if candidates > 1 else [1.0], dtype=torch.float64)
     shares = torch.cat([torch.linspace(1.0, least, candidates, dtype=torch.float64), first])
     places = (shares * n - 1e-9).ceil().long().clamp(1, n)
     # The last candidate answers everything.
