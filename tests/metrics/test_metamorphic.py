@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from softkin import metrics
 from softkin.metrics.catalogue import METRICS
+from softkin.metrics.scopes import Claims
+from softkin.metrics.statistics import Mean
 
 FUNCTIONS = {
     "accuracy": metrics.accuracy,
@@ -247,3 +249,22 @@ def test_ordered_classes_may_be_counted_from_either_end(case, seed):
     order = np.random.default_rng(seed).permutation(len(y))
     same("rps", metrics.rps(p[:, ::-1].copy(), k - 1 - y), metrics.rps(p, y))
     same("rps", metrics.rps(p[order], y[order]), metrics.rps(p, y))
+
+
+def test_the_interval_of_a_mean_allows_for_wrong_answers_that_did_not_occur():
+    """50 right answers of 50: one more may be wrong. A mean that this moves is a ``Loss`` or a ``Share``."""
+    p = torch.full((50, 5), 0.005, dtype=torch.float64)
+    p[:, 0] = 0.98
+    right, one_wrong = torch.zeros(50, dtype=torch.int64), torch.zeros(50, dtype=torch.int64)
+    one_wrong[0] = 1
+    means = []
+    for key, metric in METRICS.items():
+        if key in OTHER_SHAPES - {"rps", "top_k_accuracy"} or not metric.shown:
+            continue
+        found = metric.statistic(Claims(p, right))
+        if isinstance(found, Mean):
+            means.append(key)
+            assert found.ends(0.95) is not None, f"{key} needs an interval of its own, such as Loss.of_classes has"
+            low, high = found.ends(0.95)
+            assert low <= metric.statistic(Claims(p, one_wrong)).value() <= high, key
+    assert {"accuracy", "nll", "brier", "rps"} <= set(means)

@@ -9,6 +9,7 @@ import torch
 import metrics_twins as twins
 from softkin import metrics
 from softkin.metrics.intervals import MeanLoss
+from softkin.metrics.statistics import Loss
 
 
 def test_nll_and_brier_by_hand():
@@ -110,3 +111,27 @@ def test_interval_of_the_ranked_probability_score_knows_what_a_wrong_answer_adds
     most = np.array([max(ranked_loss(row, j) for j in range(4)) for row in p])
     np.testing.assert_allclose(answers.excess, own - right, atol=1e-12)
     np.testing.assert_allclose(answers.possible, np.maximum(0, most - right), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [50, 1000])
+def test_a_loss_may_be_stated_for_each_class(n):
+    """With −ln p it is the NLL: the interval too, but for what a wrong answer that did not occur would cost."""
+    generator = torch.Generator().manual_seed(n)
+    p = torch.softmax(3 * torch.randn(n, 4, generator=generator, dtype=torch.float64), dim=1)
+    y = torch.multinomial(p, 1, generator=generator)[:, 0]
+    loss, twin = Loss.of_classes(-p.log(), p, y), metrics.nll(p, y, confidence=0.95)
+    assert loss.value() == pytest.approx(twin.value)
+    assert loss.ends(0.95) == pytest.approx((twin.low, twin.high), rel=0.02)
+    winning, best = p.max(dim=1)
+    excess = torch.tensor([float(p[i, best[i]].log() - p[i, y[i]].log()) for i in range(n)], dtype=torch.float64)
+    possible = torch.tensor(
+        [
+            float(sum(p[i, k] * (p[i, best[i]] / p[i, k]).log() for k in range(4) if k != best[i]) / (1 - winning[i]))
+            for i in range(n)
+        ],
+        dtype=torch.float64,
+    )
+    assert loss.ends(0.95) == pytest.approx(MeanLoss.of_rows(loss.rows, excess, possible, winning).ends(0.95))
+    assert Loss.of_classes(1 - p, p, y, at_most=0.01).ends(0.95)[1] == 0.01
+    sure = torch.tensor([[1.0, 0.0]], dtype=torch.float64).repeat(20, 1)
+    assert Loss.of_classes(1 - sure, sure, torch.zeros(20, dtype=torch.int64)).ends(0.95)[1] >= 0

@@ -9,13 +9,13 @@ To add a metric of your own to ``softkin evaluate``, to studies and to the page,
 
     >>> import torch
     >>> from softkin.metrics.catalogue import METRICS, metric
-    >>> from softkin.metrics.statistics import Mean
-    >>> @metric(title="spherical score", short="spherical", percent=False, larger_is_better=True, shown=["evaluate"])
+    >>> from softkin.metrics.statistics import Loss
+    >>> @metric(title="spherical loss", short="spherical", percent=False, shown=["evaluate"])
     ... def spherical(probabilities, labels):
-    ...     own = probabilities.gather(1, labels[:, None])[:, 0].double()
-    ...     return Mean(own / probabilities.double().norm(dim=1))
+    ...     p = probabilities.double()
+    ...     return Loss.of_classes(1 - p / p.norm(dim=1, keepdim=True), p, labels, at_most=1.0)
     >>> round(spherical(torch.tensor([[0.6, 0.4], [0.5, 0.5]]), torch.tensor([0, 1])), 4)
-    0.7696
+    0.2304
     >>> METRICS.remove("spherical")
 """
 

@@ -341,6 +341,28 @@ class Loss(Mean):
         super().__init__(rows, weights)
         self._answers, self._at_most = answers, at_most
 
+    @classmethod
+    def of_classes(cls, costs: Tensor, probabilities: Tensor, labels: Tensor, *, at_most: float = math.inf) -> Self:
+        """From the (N, K) loss of each row if each class were the true one; a wrong answer costs their mean.
+
+        Args:
+            costs: The losses.
+            probabilities: (N, K); the mean of the losses is over the classes that do not win, weighted by these.
+            labels: (N,) the true classes.
+            at_most: The largest possible mean.
+        """
+        c, p = costs.to(torch.float64), probabilities.to(torch.float64)
+        own = c.gather(1, labels[:, None])[:, 0]
+
+        def answers() -> Answers:
+            winning, best = p.max(dim=1)
+            right = c.gather(1, best[:, None])
+            others = p.scatter(1, best[:, None], 0.0)
+            wrong = torch.where(others > 0, others * (c - right), 0.0).sum(dim=1) / others.sum(dim=1).clamp(min=1e-300)
+            return Answers(winning, own - right[:, 0], wrong.clamp(min=0))
+
+        return cls(own, answers, at_most=at_most)
+
     def ends(self, level: float) -> tuple[float, float] | None:
         if self._answers is None or not bool(self.rows.isfinite().all()):
             return None  # a stream has many rows; how rare an infinite loss is, resampling shows
