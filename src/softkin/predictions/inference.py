@@ -36,8 +36,8 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "columns of classes are recognised by the labels, by a word in their name (`prob_cat`, `cat_prob`, `P(cat)`, "
      "`p0` …) or because rows sum to 1; all others are left out and named",
      "`--class-columns A,B`, `--ignore-columns A,B`"),
-    ("ids as `customer_id`, `orderId`, `Mail no.`, `Case #`", "taken, if there is none of a name in the list below and no two rows have the "
-     "same", "`--ignore-columns NAME`"),
+    ("ids as `customer_id`, `orderId`, `Mail no.`, `Case #`",
+     "taken, if there is none of a name in the list below and no two rows have the same", "`--ignore-columns NAME`"),
     ("the labels are in another file", "beside `logits.npy` or `.pt`, `labels.npy`, `y_true.npy` and the like are "
      "found",
      "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line; rows are matched by ids, classes "

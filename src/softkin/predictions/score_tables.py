@@ -61,8 +61,9 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     rest = {column: kind for column, kind in table.columns.items() if kind in ("number", "text")}  # no lists of scores
     found = _by_roles(replace(table, columns=rest), replace(reading, class_columns=calibrated))
     names = [column.removeprefix(roles.CALIBRATED) for column in calibrated]
+    others = [column for column in table.columns if column not in calibrated and roles.role_of(column) is None]
     said = f"{table.name}: its columns {shown(calibrated)} are read, no other scores (--class-columns overrules)."
-    return replace(found, notes=notes, class_names=names, assumed=(said, *found.assumed))
+    return replace(found, notes=notes, class_names=names, assumed=(*([said] if others else []), *found.assumed))
 
 
 def _calibrated(table: Table, reading: Reading) -> list[str]:
