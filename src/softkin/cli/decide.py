@@ -28,6 +28,7 @@ from softkin.cli.printing import (
 
 if TYPE_CHECKING:
     from softkin.decisions import Rule
+    from softkin.decisions.thresholds import Threshold
     from softkin.evaluation.results import ComparedRules
     from softkin.metrics.measurement import MeasuredData
     from softkin.predictions import Predictions
@@ -230,17 +231,35 @@ def _fit(arguments: argparse.Namespace) -> None:
     rule: Rule = deciding.rule_kind(arguments.rule)(**stated)
     deciding.fit(rule, held_out)
     rule.save(arguments.output)
+    selection = getattr(rule, "selection_", None)
     if arguments.json:
         about = {"rule": repr(rule), "guarantee": rule.guarantee(), "num_samples": len(held_out)}
+        if selection is not None:
+            about["chosen"] = selection.to_dict()["chosen"]
         print(json_text(about | {"folder": str(arguments.output)}))
         return
     say(f"{rule.in_words()}, fitted on {len(held_out):,} samples\n{rule.guarantee()}")
+    if selection is not None and selection.chosen is not None:
+        say(_threshold(rule, selection.chosen))
     if held_out.num_classes == 2 and not held_out.are_pairs and rule.name == "abstain":
         say(
             "Its answers are of both classes, each where it is the more probable one. For a threshold on the single "
             "score alone, name the labels with --outcome."
         )
     wrote(target(arguments))
+
+
+def _threshold(rule: "Rule", chosen: "Threshold") -> str:
+    """Where a rule answers, and what that did on the rows that chose the threshold."""
+    from softkin.decisions import thresholds
+
+    score = getattr(rule, "score", "mass")
+    at = f"{chosen.threshold:.6g}" if score in ("entropy", "logit-norm") else thresholds.in_percent(chosen.threshold)
+    tested = round(chosen.answered / chosen.coverage)
+    return (
+        f"It answers where the {'confidence' if score == 'probability' else score} is above {at}: here in "
+        f"{chosen.answered:,} of {tested:,} samples ({100 * chosen.coverage:.1f} %), {chosen.wrong:,} of them wrong."
+    )
 
 
 def _apply(arguments: argparse.Namespace) -> None:
