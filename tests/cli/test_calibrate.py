@@ -509,7 +509,7 @@ def test_a_calibrated_file_that_is_off_is_fitted_anew_from_its_scores(capsys, tm
         cli.main(["evaluate", str(tmp_path / name), "--resamples", "100"])
         printed = " ".join(capsys.readouterr().out.split())
         advice = (
-            "yet still off: fit a new calibrator to the model's own scores of such samples, not a second one on top."
+            "to remove what is left, fit a new calibrator to more of the model's own scores, not a second one on top."
         )
-        assert f"calibrated already, by {by}, {advice}" in printed
+        assert f"calibrated already, by {by}; {advice}" in printed
         assert "fit a temperature" not in printed

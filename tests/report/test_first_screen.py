@@ -81,7 +81,7 @@ def test_the_lead_is_not_cut():
     rows = Predictions.from_probabilities(torch.stack([1 - p, p], dim=1), y.long(), calibrated_by=by)
     data = report.build(rows, candidates=[], resamples=100)
     end = (
-        f"by the {by}, yet still off: fit a new calibrator to the model's own scores of such samples, not a second one"
+        f"by the {by}; to remove what is left, fit a new calibrator to more of the model's own scores, not a second one"
     )
     assert data["variants"][0]["verdict"]["detail"].endswith(f"{end} on top.")
     lead = render.page(data).partition('<p class="lead">')[2].partition("</p>")[0]

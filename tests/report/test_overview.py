@@ -181,7 +181,9 @@ def test_a_calibrated_model_is_recommended_without_a_second_calibrator():
     seen = report.build_models([coin, replace(sure, calibrated_by="beta calibrator")], resamples=100)["overview"]
     assert seen["choices"][0]["title"] == "Use good"
     assert seen["choices"][0]["code"] is None
-    assert "Calibrated already, by the beta calibrator, yet still off: fit a new calibrator to the" in seen["detail"]
+    assert (
+        "Calibrated already, by the beta calibrator; to remove what is left, fit a new calibrator to" in seen["detail"]
+    )
     assert "A temperature brings" not in seen["detail"]
     fitted = toy_predictions(n=1500, k=10, sharp=1.0, name="fitted")
     fine = report.build_models([coin, replace(fitted, calibrated_by="beta calibrator")], resamples=100)["overview"]

@@ -276,12 +276,15 @@ def already(calibrated_by: str, kind: str) -> str:
         Calibrated already, by the beta calibrator.
     """
     by = calibrated_by if calibrated_by == "softkin" else f"the {calibrated_by}"
-    advice = "fit a new calibrator to the model's own scores of such samples, not a second one on top"
-    again = f", yet still off: {advice}" if kind in ("over", "under", "mixed") else ""
+    advice = "to remove what is left, fit a new calibrator to more of the model's own scores, not a second one on top"
+    again = f"; {advice}" if kind in ("over", "under", "mixed") else ""
     return f"Calibrated already, by {by}{again}."
 
 
 MOSTLY_WRONG = " Most of its answers are wrong, whatever their confidence: calibration does not change that."
+MOSTLY_FALSE = " Most of these did not come true, whatever the confidence: calibration does not change that."
+HALF = 0.495
+"""A smaller share is printed as less than 50 %"""
 
 
 def verdict(
@@ -341,9 +344,9 @@ def verdict(
     cause = SMOOTH if trained and kind == "under" and gap <= -SMOOTHED else ""
     if calibrated_by is not None:
         cause = f" The file is c{already(calibrated_by, kind)[1:-1]}."
-    if answered and right < 0.5:
+    if answered and right < HALF:
         headline = f"Right in {percent(right, 0)}; {headline[0].lower()}{headline[1:]}"
-        cause = f"{MOSTLY_WRONG}{cause}"
+        cause = f"{MOSTLY_WRONG if trained else MOSTLY_FALSE}{cause}"
     return {"doubts": list(doubts), "kind": kind, "headline": headline, "detail": f"{detail}.{cause}", "at": about}
 
 

@@ -147,7 +147,8 @@ def _where(data: Mapping[str, Any]) -> str:
     one, what, count = (
         ("group", "groups", data["num_classes"] - 1) if is_pairs else ("class", "classes", data["num_classes"])
     )
-    worst = worst_classes(data)
+    apart = worst_classes(data)
+    worst = apart[:WORST]
     classes = data["variants"][0]["classes"]
     lines = []
     for k in worst:
@@ -170,6 +171,13 @@ def _where(data: Mapping[str, Any]) -> str:
             f"corrected for testing all {count:,}. "
             + ("The furthest off comes first." if is_pairs else "The one that adds most to the error comes first.")
         )
+        if further := len(apart) - len(worst):
+            lines.append(
+                f"<li>{further:,} more {what if further > 1 else one} "
+                f"{'differ' if further > 1 else 'differs'} beyond noise"
+                + ("" if is_pairs else ': <a href="#classes">Class by class</a>')
+                + ".</li>"
+            )
         said = f'<ol>{"".join(lines)}</ol><p class="note">{note}</p>'
     else:
         said = (
@@ -197,7 +205,7 @@ def worst_classes(data: Mapping[str, Any]) -> list[int]:
             excess = abs(classes["score_sum"][k] - right)
             if excess >= LEAST_EXCESS and min(bdtr(right, n, sure), at_least) <= tail / 2:
                 beyond.append((excess / n if data.get("pairs") else excess, k))  # groups by how far they are off
-    return [k for _, k in sorted(beyond, key=lambda pair: (-pair[0], pair[1]))[:WORST]]
+    return [k for _, k in sorted(beyond, key=lambda pair: (-pair[0], pair[1]))]
 
 
 def _what_to_do(data: Mapping[str, Any]) -> str:
