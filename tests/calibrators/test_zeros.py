@@ -116,7 +116,7 @@ def test_no_zeros_no_matter():
 def test_the_smallest_number_there_is_has_no_half():
     p = torch.tensor([[1.0, 0.0], [1.0, 5e-324], [0.4, 0.6]], dtype=torch.float64)
     assert floor_of(p, torch.tensor([0, 0, 1])).value == TINY
-    with pytest.warns(UserWarning, match="1 of 6 probabilities are exactly 0"):
+    with pytest.warns(UserWarning, match="1 of 3 scores are exactly 0 or 1; probabilities of 0 are taken"):
         cal = IsotonicCalibration().fit(p, torch.tensor([0, 0, 1]), from_probabilities=True)
     assert bool(torch.isfinite(cal.predict_proba(p, from_probabilities=True)).all())
 

@@ -445,6 +445,8 @@ def top_membership(rows: Floats, m: int) -> Floats:
 
 
 MIXTURE = "mixture"
+SAME = 0.0005
+"""A smaller difference in nats is printed as 0"""
 
 
 def suggestion(ordered: list[Candidate], draws: Floats, uniform: float, tail: float) -> tuple[Candidate, list[str]]:
@@ -460,8 +462,12 @@ def suggestion(ordered: list[Candidate], draws: Floats, uniform: float, tail: fl
         if low > 0:
             chosen = mixed
         words.append(
-            f"The mixture is {value:+.3f} nats per row better than {ordered[single].name} ({low:+.3f} to {high:+.3f})"
-            f"{': take it' if low > 0 else ', which sampling noise may explain: take the single source'}."
+            f"The mixture is no other than {ordered[single].name}."
+            if abs(value) < SAME
+            else f"The mixture is {abs(value):.3f} nats per row {'better' if value > 0 else 'worse'} than "
+            f"{ordered[single].name} (gain {low:+.3f} to {high:+.3f})"
+            f"{': take it' if low > 0 else ', which sampling noise may explain' if high >= 0 else ''}"
+            f"{'' if low > 0 else ': take the single source'}."
         )
     best = ordered[chosen]
     gain_value = uniform - best.cross_entropy.value

@@ -43,10 +43,15 @@ class Floor:
     """The number of scores that are 0"""
     scores: int
     """The number of all scores"""
+    classes: int = 0
+    """The number of classes"""
 
     def __str__(self) -> str:
+        found = f"{self.zeros:,} of {self.scores:,} probabilities are exactly 0, and are"
+        if self.classes == 2:  # perhaps from a column of scores of one class
+            found = f"{self.zeros:,} of {self.scores // 2:,} scores are exactly 0 or 1; probabilities of 0 are"
         return (
-            f"{self.zeros:,} of {self.scores:,} probabilities are exactly 0, and are taken as {self.value:.3g}: a "
+            f"{found} taken as {self.value:.3g}: a "
             f"score below half of the smallest step between scores, {self.step:.4g}; pass floor= to say otherwise"
         )
 
@@ -63,7 +68,7 @@ def floor_of(probabilities: Array, labels: Array | None = None) -> Floor:
         zeros = p.numel() - len(positive)
         half = max(step / 2, TINY)  # half of the smallest float64 is 0
         ratio = math.exp(_typical(p, y, math.log(half))) if zeros and y is not None else 1.0
-        return Floor(max(half * ratio, TINY), step, zeros, p.numel())
+        return Floor(max(half * ratio, TINY), step, zeros, p.numel(), p.shape[1])
 
 
 def smallest_step(positive: Tensor) -> float:

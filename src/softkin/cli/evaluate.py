@@ -596,6 +596,10 @@ def _print_comparisons(
             rows.append((_title(metric.key, first) + how, numbers[0], between, f"{line['p_value']:.3f}", better))
         print_table(["", "difference", interval, "p", "better"], rows, [3])
         print()
+    found = [line["p_value"] <= 1 - arguments.confidence and not line["significant"] for line in [*compared, *scaled]]
+    if any(found):
+        pairs = len({_pair(line) for line in compared})
+        say(f"p and interval are of a difference alone; the last column counts that {pairs} are tested (Holm).\n")
     if any(line["metric"] == "nll" and not math.isfinite(files.from_number(line["difference"])) for line in compared):
         say(f"{INFINITE}\n")
 

@@ -133,7 +133,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         result.save(arguments.output, class_names=classes.class_names, sources=words)
         if not arguments.json:
-            wrote(arguments.output)
+            wrote(arguments.output, f"the distances of {result.chosen}")
 
 
 def _candidates(

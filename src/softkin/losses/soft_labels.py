@@ -476,7 +476,8 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
             how = f"{-100 * gap:.1f} points less sure than it is right" if gap < 0 else "as sure as it is right"
             warnings.warn(
                 f"alpha='auto' has stayed at 0 for {STAYS} epochs: on the validation rows the network is {how}, and "
-                "smoothing would make it less sure still. It trains on one-hot labels for now.",
+                "smoothing would make it less sure still, as is usual early in training. It trains on one-hot labels "
+                "until `adjust` finds it over-confident.",
                 stacklevel=2,
             )
         return self.alpha

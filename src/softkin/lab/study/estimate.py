@@ -51,7 +51,7 @@ class Estimate:
         few = "1 training" if self.trainings == 1 else f"{self.trainings} trainings"
         more = ", several times that if longer trainings are better" if "epochs" in self.kept.spec.tune else ""
         return (
-            f"About {few}, {self.per_training:.2g} s for one-hot (measured on a few steps): "
+            f"About {few}, {float(f'{self.per_training:.2g}'):g} s for one-hot (measured on a few steps): "
             f"{self.seconds / 60:.1f} core-minutes, {duration(self.seconds / self.workers)} with {self.workers} "
             f"at a time{more}."
         )

@@ -374,7 +374,7 @@ def _deciding(rows: "Sequence[Row]", chosen: "Row", kept: "Row | None") -> list[
     if seeds == 2:
         return [f"{which}: two seeds hardly show the chance of training, so train three or more."]
     if needed > MOST_SEEDS:
-        return [f"{which}, and it would take more than {MOST_SEEDS} seeds."]
+        return [f"{which}; beside methods that vary as much as these it would take more than {MOST_SEEDS} seeds."]
     return [f"{which}: about {needed} seeds would show a difference as large as that of {near.title}."]
 
 

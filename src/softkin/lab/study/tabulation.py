@@ -468,7 +468,8 @@ def times(folder: str | Path | StudyFolder) -> str | None:
     ratios = (
         f"{registry.title(name)} {took / usual:.1f} ×" for name, took in seconds.items() if name != registry.ONE_HOT
     )
-    relative = f"Time relative to one-hot's {usual:.2g} s, training and predicting (measured): {', '.join(ratios)}."
+    unit = f"{float(f'{usual:.2g}'):g} s"
+    relative = f"Time relative to one-hot's {unit}, training and predicting (measured): {', '.join(ratios)}."
     return f"{spent}\n{relative}" if spent else relative
 
 
