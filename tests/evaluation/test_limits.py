@@ -159,6 +159,28 @@ def test_a_value_beyond_its_limit_is_no_tick():
     assert softkin.check(p, y, max={"gap": "1%"}, confidence=0.5).outcomes[0].mark == "broken"
 
 
+def test_an_infinite_loss_keeps_no_maximum_however_wide_its_interval():
+    p, y = torch.tensor([[1.0, 0.0]]).expand(200, 2), torch.tensor([1] + [0] * 199)
+    checked = softkin.check(p, y, max={"nll": 1.0})
+    assert not checked
+    assert [outcome.mark for outcome in checked.outcomes] == ["broken"]
+    assert str(checked).splitlines()[1].endswith("a true class had the probability 0")
+
+
+def test_what_is_undecided_is_counted_and_what_is_broken_is_named():
+    p, y = torch.tensor([[0.9, 0.1]]).expand(100, 2), torch.tensor([0] * 83 + [1] * 17)
+    heads = [
+        str(softkin.check(p, y, max={"gap": limit}, **options)).splitlines()[0].partition("intervals: ")[2]
+        for limit, options in (("5%", {}), ("5%", {"strict": True}), ("1%", {"confidence": 0.5}), ("90%", {}))
+    ]
+    assert heads == [
+        "no limit is broken, 1 undecided (a strict check fails these)",
+        "the limit is not shown to be kept (strict)",
+        "the limit is broken",
+        "no limit is broken",
+    ]
+
+
 def grouped(tmp_path):
     """Pairs of two models, of which one claims 30 points too much, in a file of which the sum breaks no limit."""
     rng = np.random.default_rng(0)

@@ -60,7 +60,10 @@ class Limit:
     bound: float
 
     def broken(self, measured: Measured, *, strict: bool = False) -> bool:
-        """Whether the interval lies beyond the limit; with ``strict``, whether it does not lie within."""
+        """Whether the interval lies beyond the limit; with ``strict``, whether it does not lie within.
+
+        An infinite value breaks any maximum: what was infinite once has an infinite mean.
+        """
         low = measured.value if measured.low is None else measured.low
         high = measured.value if measured.high is None else measured.high
         if self.kind == "within":
@@ -69,7 +72,8 @@ class Limit:
             beyond, outside = low > self.bound, high > self.bound
         else:
             beyond, outside = high < self.bound, low < self.bound
-        return math.isnan(measured.value) or (outside if strict else beyond)
+        endless = math.isinf(measured.value) and self.kind != "min"
+        return math.isnan(measured.value) or endless or (outside if strict else beyond)
 
     @property
     def words(self) -> str:
@@ -100,6 +104,8 @@ class Outcome:
         one, metric = self.measured, self.limit.metric
         ends = "" if one.low is None or one.high is None else f" ({_ends(one.low, one.high, metric)})"
         note = f"; {one.absent}" if one.absent else "" if ends else "; it has no interval, so the value alone decides"
+        if metric.key == "nll" and math.isinf(one.value):
+            note = "; a true class had the probability 0"
         value = "undefined" if math.isnan(one.value) else _shown(one.value, metric)
         return f"{MARKS[self.mark]} {metric.title}{self.where}: {value}{ends}, must be {self.limit.words}{note}"
 
@@ -148,10 +154,15 @@ class Checked:
 
     def __str__(self) -> str:
         broken = sum(not outcome.kept for outcome in self.outcomes)
-        if self.passed:
-            end = "every limit is kept" if self.strict else "no limit is broken"
+        undecided = sum(outcome.mark == "open" for outcome in self.outcomes)
+        count = len(self.outcomes)
+        if self.passed and self.strict:
+            end = "every limit is kept"
+        elif self.passed:
+            end = f"no limit is broken{f', {undecided} undecided (a strict check fails these)' if undecided else ''}"
         else:
-            end = f"{broken} of {len(self.outcomes)} limits {'is' if broken == 1 else 'are'} broken"
+            which = f"{broken} of {count} limits {'is' if broken == 1 else 'are'}" if count > 1 else "the limit is"
+            end = f"{which} {'not shown to be kept (strict)' if self.strict else 'broken'}"
         head = f"{self.name}: {self.num_samples:,} samples, {100 * self.confidence:g} % intervals: {end}"
         return "\n".join([head, *map(str, self.outcomes)])
 
