@@ -1,6 +1,8 @@
 """Groups of rows: simultaneous intervals, the worst group, and a test whether they differ."""
 
 import csv
+import json
+import warnings
 from statistics import NormalDist
 
 import numpy as np
@@ -117,6 +119,22 @@ def test_a_file_with_groups_and_weights(tmp_path):
     assert "threshold" not in first
     with pytest.raises(SoftkinError, match=r"has no `modle` \(--group\)"):
         evaluation.evaluate_file(path, group="modle")
+
+
+def test_groups_in_several_spellings_are_one(tmp_path, capsys):
+    names, said = groups.united(["Rome", "rome ", "ROME", "Rome", "Oslo", "a", "A"], "site")
+    assert names == ["Rome", "Rome", "Rome", "Rome", "Oslo", "a", "A"]  # single letters may be two things
+    assert "`site` has 4 groups in 6 spellings, which are read as one each: " in said
+    assert groups.united(["a", "b"], "site") == (["a", "b"], None)
+    rows = "\n".join(f"{site},0.7,{n % 3 > 0}" for n, site in enumerate(["Rome", "rome", "Oslo"] * 30))
+    (tmp_path / "pairs.csv").write_text(f"site,confidence,correct\n{rows}\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        code, printed, errors = run(capsys, "evaluate", tmp_path / "pairs.csv", "--group", "site", "--json")
+    assert code == 0, errors
+    found = json.loads(printed)["models"][0]["groups"]["groups"]
+    assert {group["name"]: group["num_samples"] for group in found} == {"Oslo": 30, "rome": 60}
+    assert "2 groups in 3 spellings" in errors
 
 
 # Published numbers

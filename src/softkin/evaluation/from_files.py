@@ -143,7 +143,11 @@ def evaluate_file(
     answers = pool.scores, pool.is_hit[:, 0] > 0.5
     data = in_memory.evaluated(predictions, chosen)
     if predictions.groups is not None:
-        data["groups"] = groups.evaluated(predictions, reading.group or "group", chosen, risk=risk, certainty=certainty)
+        column = reading.group or "group"
+        names, said = groups.united(predictions.groups, column)
+        inference.say([] if said is None else [f"{title}: {said}"])
+        predictions = replace(predictions, groups=names)
+        data["groups"] = groups.evaluated(predictions, column, chosen, risk=risk, certainty=certainty)
         data["verdict"] = results.by_group(data)
     return Evaluated(title, data, predictions, files[0].notes, answers)
 

@@ -6,6 +6,7 @@ data chose that group.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -68,6 +69,29 @@ def evaluate_groups(
         raise ValueError("`groups` must name the group of each row, and the predictions have none.")
     settings = Settings(n_bins, confidence, resamples, seed)
     return evaluated(predictions, "group", settings, risk=risk, certainty=certainty)
+
+
+def united(groups: Sequence[str], column: str) -> tuple[list[str], str | None]:
+    """Groups in one spelling where they differ in case or blanks alone, the most usual one, and a sentence about it.
+
+    Example:
+        >>> united(["Rome", "rome ", "Rome", "Oslo"], "site")[0]
+        ['Rome', 'Rome', 'Rome', 'Oslo']
+    """
+    of: dict[str, Counter[str]] = {}
+    for name, count in Counter(groups).items():
+        plain = " ".join(name.split())
+        of.setdefault(plain if len(plain) == 1 else plain.casefold(), Counter())[name] += count
+    usual = {key: max(forms, key=lambda form: (forms[form], form)) for key, forms in of.items()}
+    other = {form: usual[key] for key, forms in of.items() for form in forms if form != usual[key]}
+    if not other:
+        return list(groups), None
+    form, taken = next(iter(other.items()))
+    said = (
+        f"`{column}` has {len(usual):,} groups in {len(usual) + len(other):,} spellings, which are read as one each: "
+        f"{form!r} is {taken!r}."
+    )
+    return [other.get(name, name) for name in groups], said
 
 
 def evaluated(
