@@ -1,6 +1,7 @@
 """All calibrators side by side."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -118,6 +119,49 @@ def test_an_infinite_loss_is_no_difference_to_speak_of(capsys, tmp_path):
     _, output, _ = run(capsys, *calls, "--resamples", 100, "--json")
     (pair,) = json.loads(output)["comparisons"]
     assert (pair["difference"], pair["low"], pair["significant"]) == ("-Infinity", None, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("temperature", "TemperatureScaling()"),
+        ("Ensemble-temperature (objective nll)", "EnsembleTemperatureScaling(objective='nll')"),
+        ("structured-matrix (strength 0.1)", "StructuredMatrixScaling(strength=0.1)"),
+        ("histogram (n bins 10, binning mass)", "HistogramBinning(n_bins=10, binning='mass')"),
+    ],
+)
+def test_the_names_of_a_table_are_understood(text, made):
+    assert repr(calibrations.method(text)) == made
+    assert calibrations.methods_in(f"beta, {text} ,platt") == ["beta", text, "platt"]
+
+
+@pytest.mark.parametrize("name", calibrators.REGISTRY)
+def test_every_variant_is_made_again_from_its_name_in_words(name):
+    for options in calibrators.REGISTRY[name].candidates:
+        made = calibrators.REGISTRY[name](**options)
+        said = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in options.items())
+        assert repr(calibrations.method(f"{name} ({said})")) == repr(made)
+
+
+def test_an_option_that_a_calibrator_lacks():
+    with pytest.raises(ValueError, match="temperature has no option 'strength'; it has: objective"):
+        calibrations.method("temperature (strength 1)")
+
+
+def test_an_infinite_nll_is_also_computed_without_its_zeros(capsys, tmp_path):
+    """By hand: each zero is the floor, and the row is divided by its sum."""
+    p = np.array([[0.75, 0.25, 0.0], [0.5, 0.25, 0.25], [0.0, 0.5, 0.5]])
+    y = np.array([2, 0, 1])
+    value, floor = calibrations.without_zeros(Predictions.from_probabilities(p, y))
+    assert 0 < floor <= 0.125
+    q = np.where(p > 0, p, floor) / np.where(p > 0, p, floor).sum(axis=1, keepdims=True)
+    assert value == pytest.approx(-np.log(q[np.arange(3), y]).mean())
+    Predictions.from_probabilities(np.tile(p, (20, 1)), np.tile(y, 20)).save(tmp_path / "a.npz")
+    _, output, _ = command_line.run(capsys, "evaluate", tmp_path / "a.npz", "--resamples", 100)
+    assert re.search(
+        r"NLL is infinite .* it is [0-9.]+ with zeros as 0\.\d+, as `softkin calibrate` takes them",
+        " ".join(output.split()),
+    )
 
 
 def test_of_calibrators_that_are_level_the_simplest_is_recommended(capsys, tmp_path):

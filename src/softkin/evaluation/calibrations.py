@@ -1,9 +1,11 @@
 """Calibrators by name, applied to predictions; and a comparison of all of them."""
 
 import math
+import re
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ from softkin import metrics as measures
 from softkin._core.names import did_you_mean
 from softkin._core.progress import track
 from softkin._io.files import from_number
-from softkin.calibrators import REGISTRY, Calibrator
+from softkin.calibrators import REGISTRY, Calibrator, zeros
 from softkin.calibrators.selection import BestFit, fit_best
 from softkin.evaluation import comparison, doubts
 from softkin.evaluation.results import CalibratorLine, Compared, ComparedCalibrators
@@ -43,8 +45,34 @@ def order(name: str) -> str:
 
 
 def method(name: str) -> Calibrator:
-    """An unfitted calibrator by one of its names."""
-    return REGISTRY[REGISTRY.canonical(name, "method")]()
+    """An unfitted calibrator by one of its names, perhaps with options as ``in_words`` writes them.
+
+    Example:
+        >>> method("Ensemble-temperature (objective nll)")
+        EnsembleTemperatureScaling(objective='nll')
+    """
+    plain, _, said = name.strip().removesuffix(")").partition("(")
+    kind = REGISTRY[REGISTRY.canonical(plain.strip(), "method")]
+    return kind(**dict(_option(kind, text.strip()) for text in said.split(",") if text.strip()))
+
+
+def _option(kind: type[Calibrator], text: str) -> tuple[str, Any]:
+    """An option and its value, of a text such as "strength 0.1"."""
+    spelled = {option.replace("_", " "): option for option in kind.option_names()}
+    name = next((words for words in spelled if text.startswith(f"{words} ")), None)
+    if name is None:
+        allowed = ", ".join(spelled) or "none"
+        raise ValueError(f"{kind.name} has no option {text.partition(' ')[0]!r}; it has: {allowed}.")
+    value = text.removeprefix(name).strip()
+    for kind_of_number in (int, float):
+        with suppress(ValueError):
+            return spelled[name], kind_of_number(value)
+    return spelled[name], value
+
+
+def methods_in(text: str) -> list[str]:
+    """The names in a list with commas; those between parentheses belong to options."""
+    return [name.strip() for name in re.split(r",(?![^(]*\))", text) if name.strip()]
 
 
 def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None = None, **beside: Any) -> Calibrator:
@@ -79,6 +107,14 @@ def zeros_as(predictions: Predictions, floor: float | None) -> tuple[float | Non
         return floor, None
     estimate = calibrators.floor_of(predictions.scores, predictions.known_labels)
     return estimate.value, f"{estimate}." if estimate.zeros else None
+
+
+def without_zeros(predictions: Predictions) -> tuple[float, float]:
+    """The NLL with probabilities of exactly 0 as fits take them, and the value that replaces them."""
+    floor = calibrators.floor_of(predictions.probabilities, predictions.known_labels).value
+    p = zeros.logarithms(predictions.probabilities.double(), floor).softmax(dim=1)
+    of, labels, weights = predictions.arrays(p)
+    return measures.nll(of, labels, sample_weight=weights), floor
 
 
 def best(predictions: Predictions, *, floor: float | None = None) -> BestFit:
