@@ -47,7 +47,7 @@ def test_what_the_rows_cannot_support_is_said_and_what_the_model_cannot_is_warne
     z, y = calibrated_rows(np.random.default_rng(0), 2000, 4, 0.1)
     with pytest.warns(
         UserWarning,
-        match="No threshold keeps an error rate of at most 5 % .* that one keeps is [0-9]+ %.* So this rule answers nothing",
+        match="No threshold passes the test of an error rate of at most 5 % .* that one keeps is [0-9]+ %.* So this rule answers nothing",
     ) as caught:
         rule = decisions.Abstain(0.05).fit(z, y)
     assert (rule.predict(z) == -1).all()

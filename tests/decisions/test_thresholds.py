@@ -26,7 +26,7 @@ def test_by_hand():
     assert selection.chosen == selection.candidates[0]
     none = decisions.select(scores, right, risk=0.01, confidence=0.8, candidates=5)
     assert none.chosen is None
-    assert "No threshold keeps an error rate of at most 1 % with confidence 80 %" in str(none)
+    assert "No threshold passes the test of an error rate of at most 1 % with confidence 80 %" in str(none)
     assert none.least == 0.11  # above 0.8 are 20 rows without an error, and 1 − 0.1^(1/20) is 10.9 %
 
 

@@ -228,8 +228,9 @@ def test_bounds_below_the_rate_that_do_not_count_are_explained(capsys, tmp_path)
     options = ("--resamples", 100, "--abstain")
     code, output, errors = run(capsys, "evaluate", tmp_path / "pairs.csv", *options, 0.1)
     assert code == 0, errors
-    assert "No threshold keeps an error rate of at most 10 % with confidence 95 %. The least whole percent" in " ".join(
-        output.split()
+    assert (
+        "No threshold passes the test of an error rate of at most 10 % with confidence 95 %. The least whole percent"
+        in " ".join(output.split())
     )
     assert "A bound below the rate is not enough" in output
     assert "\n         89.65 %" in output  # in full: above 89.6 % is one row more

@@ -64,13 +64,13 @@ class Selection:
         limit = f"an error rate of at most {100 * self.target:g} % with confidence {100 * self.confidence:g} %"
         if self.least is not None:
             return (
-                f"No threshold keeps {limit}. The least whole percent that one keeps is {100 * self.least:g} %; as it "
-                "was found on these rows, it is promised a little less surely."
+                f"No threshold passes the test of {limit}. The least whole percent that one keeps is "
+                f"{100 * self.least:g} %; as it was found on these rows, it is promised a little less surely."
             )
         if self.chosen is None:
             first = self.candidates[0]
             bound = f"{100 * first.bound:.4g} %, above {_digits(first.threshold)}"
-            return f"No threshold keeps {limit}: the strictest has the bound {bound}."
+            return f"No threshold passes the test of {limit}: the strictest has the bound {bound}."
         return (
             f"Answer where the confidence is above {_digits(self.chosen.threshold)}, abstain elsewhere: {limit}. "
             f"Here that answers {100 * self.chosen.coverage:.1f} % of the samples, of which "

@@ -377,7 +377,7 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
     if rule is None:
         least = certified["least"]
         from_ = "" if least is None else f" The least whole percent that one keeps is {100 * least:g}\u202f%."
-        return [f"No threshold on the confidence keeps {limit}.{from_}"]
+        return [f"No threshold on the confidence passes the test of {limit}.{from_}"]
     unknown = [seen for seen in data["unknown"] if seen["answered"] is not None]
     beside = "".join(
         f" Of {seen['num_samples']:,} samples of none of the classes ({named(seen['name'], 40)}) "
@@ -407,7 +407,7 @@ def _rules_of_groups(seen: Mapping[str, Any]) -> list[str]:
     limit = f"at most {100 * first['risk']:g}\u202f% wrong, with {100 * first['confidence']:g}\u202f% confidence"
     found = [(row["name"], row["threshold"]["chosen"]) for row in asked if row["threshold"]["chosen"] is not None]
     if not found:
-        return [f"In no group does a threshold on the confidence keep {limit}."]
+        return [f"In no group does a threshold on the confidence pass the test of {limit}."]
     most = sorted(found, key=lambda pair: -pair[1]["coverage"])[:WORST]
     each = ", ".join(
         f"{named(name, 40)} above {sentence(thresholds.in_percent(rule['threshold']))} "
@@ -445,13 +445,12 @@ def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
     return [f"{says} {chance}: these distances do not explain the mistakes, so similarity labels promise little."]
 
 
-def _calibrator(data: Mapping[str, Any]) -> tuple[str, str]:
-    """What the page advises to fit, as Python and as the command's name of it."""
+def _calibrator(data: Mapping[str, Any]) -> str:
+    """What the page advises to fit, as Python."""
     best = _best_variant(data)
     code = "TemperatureScaling()" if best is None else str(best["code"])
-    known = {made.__name__: name for name, made in REGISTRY.items()}
-    made = code.partition("(")[0]
-    return (code, known[made]) if made in known else ("TemperatureScaling()", "temperature")
+    known = {made.__name__ for made in REGISTRY.values()}
+    return code if code.partition("(")[0] in known else "TemperatureScaling()"
 
 
 def _code(data: Mapping[str, Any]) -> str:
@@ -459,7 +458,7 @@ def _code(data: Mapping[str, Any]) -> str:
         return ""
     scores = "probabilities" if data["are_probabilities"] else "logits"
     option = ", from_probabilities=True" if data["are_probabilities"] else ""
-    code, method = _calibrator(data)
+    code = _calibrator(data)
     held_out, file, calibrated = _files(data)
     python = (
         "from softkin import calibrators, predictions\n\n"
@@ -487,9 +486,8 @@ def _code(data: Mapping[str, Any]) -> str:
             "    cal[group].fit(confidence[mine], correct[mine], from_probabilities=True)"
         )
         return _folded("In Python", python)
-    shell = (
-        f"softkin calibrate fit {held_out} --method {method} --output cal/\n"
-        f"softkin calibrate apply cal/ {file} --output {calibrated}"
+    shell = (  # which one is best is chosen on the held-out rows, not on those of the page
+        f"softkin calibrate fit {held_out} --output cal/\nsoftkin calibrate apply cal/ {file} --output {calibrated}"
     )
     return _folded("In Python", python) + _folded("In the shell", shell)
 
