@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -373,3 +374,46 @@ def test_a_name_without_a_vector_is_like_all_others(capsys, tmp_path):
         code, _, errors = run(capsys, *fit, "--alias", "Katze=kitten", "--force")
         assert code == 0, errors
         assert "2 of 9 classes have names without a vector" in errors
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """Rows of three classes, too sure by a factor of three in their logits: for two calibrators, a rule and a test."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(1600, 3)) * 2
+    y = [rng.choice(3, p=row) for row in np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)]
+    names = ["cat", "dog", "eel"]
+    return [
+        predictions.Predictions(3 * z[400 * n : 400 * (n + 1)], y[400 * n : 400 * (n + 1)], class_names=names)
+        for n in range(4)
+    ]
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("suffix", ["csv", "npz", "safetensors"])
+def test_a_rule_belongs_to_its_calibrator(capsys, tmp_path, monkeypatch, parts, suffix):
+    monkeypatch.chdir(tmp_path)
+    for name, part in zip(("first", "second", "rule", "test"), parts, strict=True):
+        part.save(f"{name}.{suffix}")
+    for fit in ("first", "second"):
+        run(capsys, "calibrate", "fit", f"{fit}.{suffix}", "--method", "temperature", "--output", f"cal-{fit}")
+        for part in ("first", "rule", "test"):
+            run(capsys, "calibrate", "apply", f"cal-{fit}", f"{part}.{suffix}", "--output", f"{part}-{fit}.{suffix}")
+    fit_rule = ("decide", "fit", "--rule", "abstain", "--error", 0.25)
+
+    def applied(rule, file):
+        code, printed, _ = run(capsys, "decide", "apply", rule, file, "--output", "o.csv", "--force", "--json")
+        assert code == 0
+        return " ".join(json.loads(printed)["warnings"])
+
+    for source, rule in ((f"rule.{suffix}", "raw"), (f"rule-first.{suffix}", "calibrated")):
+        code, _, errors = run(capsys, *fit_rule, source, "--output", rule)
+        assert (code, "promise" in errors) == (0, False)
+    assert applied("raw", f"test.{suffix}") == applied("calibrated", f"test-first.{suffix}") == ""
+    by = r"the rule was fitted on confidences calibrated by the temperature calibrator \[\w{8}\], and those of test"
+    assert re.search(rf"{by}\.{suffix} are not known to be: .* run `softkin calibrate apply` first", applied("calibrated", f"test.{suffix}"))  # fmt: skip
+    assert re.search(rf"{by}-second\.{suffix} are by .* another fit: ", applied("calibrated", f"test-second.{suffix}"))
+    assert "fit the rule on calibrated rows" in applied("raw", f"test-first.{suffix}")
+    _, _, errors = run(capsys, *fit_rule, f"first-first.{suffix}", "--output", "seen")
+    assert "400 of the 400 samples of" in errors
+    assert "the rule's promise may not hold; fit the rule on other samples" in " ".join(errors.split())

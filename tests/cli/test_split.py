@@ -1,6 +1,7 @@
 """``softkin split``: parts that calibrate and evaluate read, and what the command says."""
 
 import json
+import warnings
 
 import pytest
 
@@ -10,21 +11,37 @@ from places import ROOT
 TICKETS = ROOT / "examples" / "tickets.csv"
 
 
+def run_named(capsys, printed):
+    """Run the commands that an output names; their first words."""
+    named = [line.split()[1:] for line in printed.splitlines() if line.startswith("  softkin")]
+    for words in named:
+        assert run(capsys, *words)[0] == 0, words
+    return [words[0] for words in named]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_the_commands_that_it_names_run(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, printed, _ = run(capsys, "split", TICKETS, "--output", "parts/")
     assert code == 0
     assert "Wrote parts/fit.csv: 300 rows" in printed
-    named = [line.split()[1:] for line in printed.splitlines() if line.startswith("  softkin")]
-    assert [words[0] for words in named] == ["calibrate", "calibrate", "evaluate"]
-    for words in named:
-        assert run(capsys, *words)[0] == 0
+    assert run_named(capsys, printed) == ["calibrate", "calibrate", "evaluate"]
     code, printed, _ = run(capsys, "split", TICKETS, "--output", "parts/")
     assert code == 0
     assert "parts/fit.csv was there already, with the same content: 300 rows" in printed
     assert run(capsys, "split", TICKETS, "--output", "parts/", "--seed", "1")[0] == 2
     assert run(capsys, "split", TICKETS, "--output", "parts/", "--seed", "1", "--force")[0] == 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_part_between_is_for_a_rule(tmp_path, capsys, monkeypatch):
+    """The rule is fitted on rows that its calibrator has not seen, calibrated as those that it is applied to."""
+    monkeypatch.chdir(tmp_path)
+    _, printed, _ = run(capsys, "split", TICKETS, "--into", "fit,rule,test", "--output", "parts/")
+    assert "  softkin decide fit for-rule.csv --rule abstain" in printed
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*the rule's promise")
+        assert run_named(capsys, printed) == ["calibrate", "calibrate", "evaluate", "calibrate", "decide", "decide"]
 
 
 @pytest.mark.filterwarnings("ignore")

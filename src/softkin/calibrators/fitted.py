@@ -7,6 +7,7 @@ guarantees and outcomes. ``Certificate`` says how a fit ended, and its effect on
 
 import hashlib
 import inspect
+import json
 import math
 import re
 import warnings
@@ -295,6 +296,17 @@ class Fitted(ABC, Generic[R]):
         tensors: dict[str, Tensor] = {}
         about = {"format": FORMAT, "softkin": __version__, self.what: _packed(self, "", tensors)}
         bundles.write(self.file_in(folder), about, tensors)
+
+    @property
+    def fingerprint(self) -> str:
+        """Eight hexadecimal digits that tell this fit from others: a digest of all that ``save`` writes."""
+        self.check_fitted()
+        tensors: dict[str, Tensor] = {}
+        digest = hashlib.sha256(json.dumps(_packed(self, "", tensors), sort_keys=True).encode())
+        for name in sorted(tensors):
+            digest.update(f"{name} {tuple(tensors[name].shape)} ".encode())
+            digest.update(tensors[name].contiguous().numpy().tobytes())
+        return digest.hexdigest()[:8]
 
     @classmethod
     def file_in(cls, folder: str | Path) -> Path:

@@ -221,8 +221,9 @@ def target(arguments: argparse.Namespace) -> Path:
 
 def _methods(arguments: argparse.Namespace) -> list[str]:
     """The names of the calibrators that the options name."""
-    named = arguments.method if arguments.action == "fit" else arguments.methods or ""
-    return [name.strip() for name in named.split(",") if name.strip()]
+    from softkin.evaluation import calibrations
+
+    return calibrations.methods_in(arguments.method if arguments.action == "fit" else arguments.methods or "")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -448,7 +449,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     notice = doubts.notice(common, f"{name} calibrator", str(raw.name))
     if notice:
         warnings.warn(notice, stacklevel=2)
-    notes = doubts.note(common, f"{name} calibrator")
+    notes = doubts.note(common, f"{name} calibrator", calibrator.fingerprint)
     table, suffix = None, arguments.output.suffix
     if suffix in (".csv", ".tsv"):
         table = rewriting.rewritten(file, after, notes.get("calibration"), tabs=suffix == ".tsv")

@@ -11,7 +11,15 @@ from softkin._io import files
 from softkin.cli import choices, listing, running
 from softkin.cli.arguments import check_shares, percentage
 from softkin.cli.choices import choose
-from softkin.cli.inputs import add_actions, add_common_options, add_file, opened, read_labelled, recognisable
+from softkin.cli.inputs import (
+    add_actions,
+    add_common_options,
+    add_file,
+    opened,
+    opened_labelled,
+    read_labelled,
+    recognisable,
+)
 from softkin.cli.printing import (
     add_report,
     check_report,
@@ -221,15 +229,18 @@ def _sources(arguments: argparse.Namespace, predictions: "Predictions") -> dict[
 
 
 def _fit(arguments: argparse.Namespace) -> None:
-    from softkin.evaluation import deciding
+    from softkin.evaluation import deciding, doubts
 
-    held_out = read_labelled(arguments.file, arguments)
+    file, held_out = opened_labelled(arguments.file, arguments)
+    seen = doubts.warning(file.notes, str(held_out.name), of_rule=True)
+    if seen is not None:
+        warnings.warn(seen, stacklevel=2)
     sources = _sources(arguments, held_out)
     options = _stated(arguments) | {name: sources[name] for name in ("tree", "similarity", "conditional")}
     options["matrix"] = sources["costs"]
     stated = {name: value for name, value in options.items() if value is not None}
     rule: Rule = deciding.rule_kind(arguments.rule)(**stated)
-    deciding.fit(rule, held_out)
+    deciding.fit(rule, held_out, doubts.calibration_of(file.notes))
     rule.save(arguments.output)
     selection = getattr(rule, "selection_", None)
     if arguments.json:
@@ -271,15 +282,17 @@ def _apply(arguments: argparse.Namespace) -> None:
     predictions = read_in.in_order(rule.class_names_, "the rule")
     answers = deciding.answers(rule, predictions)
     overlap = deciding.notice(rule, recognisable(read_in, arguments), len(predictions))
-    if overlap is not None:
-        warnings.warn(overlap, stacklevel=2)
+    other = doubts.other_calibration(rule.calibration_, doubts.calibration_of(file.notes), str(predictions.name))
+    told = [sentence for sentence in (overlap, other) if sentence is not None]
+    for sentence in told:
+        warnings.warn(sentence, stacklevel=2)
     deciding.written(arguments.output, rule, answers, predictions, file)
     count, answered = len(predictions), int(deciding.is_answered(answers).sum())
     result: dict[str, Any] = {"rule": repr(rule), "num_samples": len(predictions), "file": str(arguments.output)}
     result |= {
         "num_answered": answered,
         "guarantee": rule.guarantee(),
-        "warnings": [] if overlap is None else [overlap],
+        "warnings": told,
     }
     if predictions.labels is not None:
         outcome = rule.evaluate(

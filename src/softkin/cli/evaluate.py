@@ -449,7 +449,7 @@ def _print(
             half = files.from_number(data["metrics"]["brier"]["value"]) / 2
             caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
         if data["metrics"]["nll"].get("value") == "Infinity":
-            caveats.append(INFINITE)
+            caveats.append(_infinite([model]))
         if by_chance:
             caveats.append(
                 f"{', '.join(by_chance)}: the interval reaches 0, because these samples do not rule out that the model "
@@ -470,7 +470,7 @@ def _print(
             _print_abstention(data["abstention"])
         print()
     if compared and (len(models) == 2 or arguments.pairs):
-        _print_comparisons(compared, scaled, models[0].data, arguments)
+        _print_comparisons(compared, scaled, models, arguments)
     elif compared:
         pairs = len(models) * (len(models) - 1) // 2
         say(f"--pairs prints the {pairs} pairwise comparisons, --details prints all metrics of each.")
@@ -541,10 +541,22 @@ def _number(plain: "Plain", percent: bool) -> str:
 
 
 ABOVE = "confidence above"
-INFINITE = (
-    "NLL is infinite because a true class has the probability 0, as rounding leaves it; `softkin calibrate` replaces "
-    "such zeros by a small value, and says which."
-)
+INFINITE = "NLL is infinite because a true class has the probability 0, as rounding leaves it"
+
+
+def _infinite(models: "list[Evaluated]") -> str:
+    """Why an NLL is infinite, and what it is with zeros as fits of calibrators take them."""
+    from softkin.evaluation import calibrations
+
+    told = []
+    for model in models:
+        if model.data["metrics"]["nll"].get("value") == "Infinity" and model.predictions is not None:
+            value, floor = calibrations.without_zeros(model.predictions)
+            of = f" for {shown(model.name)}" if len(models) > 1 else ""
+            told.append(f"{value:.4f}{of} with zeros as {floor:.3g}")
+    if not told:
+        return f"{INFINITE}; `softkin calibrate` replaces such zeros by a small value, and says which."
+    return f"{INFINITE}; it is {', '.join(told)}, as `softkin calibrate` takes them."
 
 
 def _print_abstention(abstention: dict[str, Any]) -> None:
@@ -568,14 +580,14 @@ def _print_abstention(abstention: dict[str, Any]) -> None:
 
 
 def _print_comparisons(
-    compared: "list[Compared]", scaled: "list[Compared]", first: "Evaluation", arguments: argparse.Namespace
+    compared: "list[Compared]", scaled: "list[Compared]", models: "list[Evaluated]", arguments: argparse.Namespace
 ) -> None:
     """A table for each two models, and their NLL once each has its temperature."""
     from itertools import groupby
 
     from softkin.metrics.catalogue import METRICS
 
-    interval = f"{100 * arguments.confidence:g} % interval"
+    interval, first = f"{100 * arguments.confidence:g} % interval", models[0].data
     for (a, b), lines in groupby(sorted(compared, key=_pair), key=_pair):
         say(f"On the same samples, {shown(a)} minus {shown(b)}:")
         names = [shown(name) if len(name) <= 16 else place for name, place in ((a, "the first"), (b, "the second"))]
@@ -601,7 +613,7 @@ def _print_comparisons(
         pairs = len({_pair(line) for line in compared})
         say(f"p and interval are of a difference alone; the last column counts that {pairs} are tested (Holm).\n")
     if any(line["metric"] == "nll" and not math.isfinite(files.from_number(line["difference"])) for line in compared):
-        say(f"{INFINITE}\n")
+        say(f"{_infinite(models)}\n")
 
 
 def _pair(line: "Compared") -> tuple[str, str]:
@@ -652,13 +664,19 @@ def _print_groups(data: "GroupsData") -> None:
         say(f"Answering above the threshold keeps {right}, with confidence {sure} for each group.")
         never = [group for group in data["groups"] if group.get("threshold", {}).get("chosen") is None]
         seen = [(group["name"], group.get("threshold", {}).get("observed")) for group in never]
-        kept = [f"{shown(name)} above {_above(rule)} ({rule['answered']:,} rows)" for name, rule in seen if rule]
+        kept = [
+            f"{shown(name)} {'in' if rule['coverage'] == 1 else 'above'} {_above(rule)} ({rule['answered']:,} rows)"
+            for name, rule in seen
+            if rule
+        ]
         if kept:
             say(f"Without a guarantee, {right} among these rows: {', '.join(kept)}.")
 
 
 def _above(rule: dict[str, Any]) -> str:
-    return "all" if rule["coverage"] == 1 else f"{rule['threshold']:.4f}"
+    from softkin.decisions import thresholds
+
+    return "every row" if rule["coverage"] == 1 else thresholds.in_percent(rule["threshold"])
 
 
 GROUP_COLUMNS = ("accuracy", "signed_gap", "ece_hist", "brier", "confidence_auroc")

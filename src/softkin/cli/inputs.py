@@ -142,9 +142,14 @@ def recognisable(raw: "Predictions", arguments: argparse.Namespace) -> "Predicti
 
 def read_labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
     """The predictions of a file with labels: without any it is refused, and rows without one are left out."""
+    return opened_labelled(path, arguments)[1]
+
+
+def opened_labelled(path: str, arguments: argparse.Namespace) -> "tuple[PredictionFile, Predictions]":
+    """``read_labelled``, and the file."""
     from softkin import SoftkinError
 
-    predictions = opened(path, arguments, whole=False)[1]
+    file, predictions = opened(path, arguments, whole=False)
     if predictions.labels is None:
         raise SoftkinError(
             f"{path} must have labels for this, one for each row, it has none; name their column with "
@@ -155,4 +160,4 @@ def read_labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
 
     for sentence in doubts.of_predictions(predictions, predictions.probabilities.amax(dim=1)):
         warnings.warn(f"{predictions.name}: {sentence}", stacklevel=2)
-    return predictions
+    return file, predictions

@@ -92,10 +92,20 @@ def run(arguments: argparse.Namespace) -> None:
     for part in parts:
         lacks = " without a label" if part.name == splitting.UNLABELLED else ""
         wrote(part.path_in(folder), f"{part.num_samples:,} rows{lacks}")
-    first, second = (part.path_in(folder) for part in parts[:2])
+    labelled = [part.path_in(folder) for part in parts if part.name != splitting.UNLABELLED]
+    first, *between, last = labelled
+    repaired = f"repaired{last.suffix}"
     say(
         "To repair and measure:",
         f"  softkin calibrate fit {first} --output cal/",
-        f"  softkin calibrate apply cal/ {second} --output repaired{second.suffix}",
-        f"  softkin evaluate {second} repaired{second.suffix}",
+        f"  softkin calibrate apply cal/ {last} --output {repaired}",
+        f"  softkin evaluate {last} {repaired}",
     )
+    if between:
+        own = f"for-rule{between[0].suffix}"
+        say(
+            "Then a rule, on rows of its own:",
+            f"  softkin calibrate apply cal/ {between[0]} --output {own}",
+            f"  softkin decide fit {own} --rule abstain --error 0.05 --output rule/",
+            f"  softkin decide apply rule/ {repaired} --output answers.csv",
+        )

@@ -236,6 +236,17 @@ class Rule(Fitted[Rows]):
     takes_pairs: ClassVar[bool] = False
     """Whether the rule can be fitted on confidences and whether they were right"""
 
+    calibration_: str | None = None
+    """What had calibrated the rows of the fit, if their file is known: "" if nothing had"""
+
+    def attributes(self) -> dict[str, Any]:
+        return super().attributes() | {"calibration_": self.calibration_}
+
+    def restore(self, attributes: Mapping[str, Any]) -> None:
+        super().restore(attributes)
+        calibration = attributes.get("calibration_")  # rules of an earlier softkin have none
+        self.calibration_ = None if calibration is None else str(calibration)[:300]
+
     def beside(self, rows: Rows, groups: Sequence[Any] | Array | None, weights: Array | None, *, new: bool) -> Rows:
         """The rows with their groups and weights, where a theorem knows them; ``new`` unless they are a fit's."""
         for name, given in {"groups": groups, "weights": weights}.items():
@@ -305,6 +316,7 @@ class Rule(Fitted[Rows]):
     ) -> Self:
         """``fit`` to checked rows."""
         self._check_source(rows)
+        self.calibration_ = None
         return self.fit_to(rows, labels, source=rows.source, sample_ids=sample_ids, class_names=class_names)
 
     def _check_source(self, rows: Rows) -> None:

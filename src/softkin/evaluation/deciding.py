@@ -154,8 +154,14 @@ def check_options(kind: type[Rule], options: Mapping[str, Any]) -> None:
 # Fitting, applying, comparing
 
 
-def fit(rule: Rule, predictions: Predictions) -> Rule:
-    """Fit on predictions, and remember their rows by content and ids."""
+def fit(rule: Rule, predictions: Predictions, calibration: str | None = None) -> Rule:
+    """Fit on predictions, and remember their rows by content and ids.
+
+    Args:
+        rule: The rule.
+        predictions: The rows.
+        calibration: What had calibrated them (``doubts.calibration_of`` their file), if that is known.
+    """
     if predictions.votes is not None:
         raise SoftkinError(f"{predictions.name} has votes, which the guarantees of rules do not know.")
     scores, labels, _ = predictions.arrays()
@@ -166,7 +172,7 @@ def fit(rule: Rule, predictions: Predictions) -> Rule:
         class_names=predictions.class_names,
         **beside(predictions),
     )
-    rule.sample_digests_ = doubts.known_by(predictions)
+    rule.sample_digests_, rule.calibration_ = doubts.known_by(predictions), calibration
     return rule
 
 

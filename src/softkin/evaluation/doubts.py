@@ -11,7 +11,7 @@ both files are at hand, equal ids with equal labels count too, whatever the scor
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -374,21 +374,73 @@ def between(fitted: Predictions, measured: Predictions) -> str | None:
     return notice(replace(found, common=max(found.common, _same_ids(fitted, measured))), None, str(measured.name))
 
 
-def note(found: Overlap, method: str) -> dict[str, str]:
-    """What a calibrated file says about its calibration: by what, and how many of its rows are of the fit, if any."""
-    by = {"calibrated_by": method}
-    if not found.common:
-        return by
-    return by | {"calibration": f"{method}: {found.least}{found.common} of {found.num_samples} samples are of its fit"}
+def note(found: Overlap, method: str, fingerprint: str) -> dict[str, str]:
+    """What a calibrated file says about its calibration: by which fit, and how many of its rows are of it, if any."""
+    of_fit = f": {found.least}{found.common} of {found.num_samples} samples are of its fit" if found.common else ""
+    return {"calibrated_by": method, "calibration": f"{method} [{fingerprint}]{of_fit}"}
 
 
-def warning(notes: dict[str, Any], name: str) -> str | None:
-    """The warning that follows from a calibrated file's record of its calibration, or None."""
+def warning(notes: Mapping[str, Any], name: str, *, of_rule: bool = False) -> str | None:
+    """The warning that follows from a calibrated file's record of its calibration, or None.
+
+    Args:
+        notes: What the file says besides its numbers.
+        name: The file.
+        of_rule: Whether a rule is fitted on the file; otherwise it is measured.
+    """
     kept = _NOTE.fullmatch(str(notes.get("calibration", "")))
-    if kept is None:
+    if kept is None or kept[4] is None:
         return None
-    return notice(Overlap(int(kept[3]), int(kept[4]), is_least=kept[2] is not None), kept[1], name)
+    found = Overlap(int(kept[4]), int(kept[5]), is_least=kept[3] is not None)
+    told = notice(found, kept[1], name)
+    if told is None or not of_rule:
+        return told
+    return (
+        f"{found.least}{found.common:,} of the {found.num_samples:,} samples of {name} are among those that the "
+        f"{kept[1]} was fitted on, where it looks better than it is: the rule's promise may not hold; fit the rule on "
+        "other samples."
+    )
+
+
+def calibration_of(notes: Mapping[str, Any]) -> str:
+    """Which fit calibrated a file, as its notes tell: "temperature calibrator [1f3a90c2]"; "" if none is known to."""
+    kept = _NOTE.fullmatch(str(notes.get("calibration", "")))
+    if kept is None or not notes.get("calibrated_by"):
+        return str(notes.get("calibrated_by") or "")
+    return kept[1] if kept[2] is None else f"{kept[1]} [{kept[2]}]"
+
+
+def other_calibration(fitted: str | None, new: str, name: str) -> str | None:
+    """The warning that new rows were not calibrated as those of a rule's fit, or None.
+
+    Args:
+        fitted: ``calibration_of`` the rows of the fit; None if it is unknown.
+        new: That of the new rows.
+        name: The file of the new rows.
+    """
+    if fitted is None or fitted == new:
+        return None
+    fallen = "the rule's promise does not hold for them"
+    if not new:
+        return (
+            f"the rule was fitted on confidences calibrated by the {fitted}, and those of {name} are not known to be: "
+            f"{fallen}; run `softkin calibrate apply` first."
+        )
+    if not fitted:
+        return (
+            f"the rule was fitted on confidences that softkin had not calibrated, and those of {name} are calibrated "
+            f"by the {new}: {fallen}; fit the rule on calibrated rows."
+        )
+    (kind, _, fit), (new_kind, _, new_fit) = (text.partition(" [") for text in (fitted, new))
+    if not (fit and new_fit) and (kind == new_kind or "softkin" in (kind, new_kind)):
+        return None  # files of an earlier softkin, which may be of one fit
+    return (
+        f"the rule was fitted on confidences calibrated by the {fitted}, and those of {name} are by the {new}, another "
+        f"fit: {fallen}; a rule belongs to its calibrator, so fit it again, too."
+    )
 
 
 AT_LEAST = "at least "
-_NOTE = re.compile(rf"(.{{1,200}}): ({AT_LEAST})?(\d{{1,18}}) of (\d{{1,18}}) samples are of its fit")
+_NOTE = re.compile(
+    rf"(.{{1,200}}?)(?: \[([0-9a-f]{{8}})\])?(?:: ({AT_LEAST})?(\d{{1,18}}) of (\d{{1,18}}) samples are of its fit)?"
+)

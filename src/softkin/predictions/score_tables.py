@@ -47,23 +47,32 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
         notes = {} if said is None else {"calibration": str(said)}
         rest = {column: kind for column, kind in table.columns.items() if column != roles.CALIBRATION}
         table = replace(table, columns=rest)
-    table = long_tables.widened(table, reading) or table
+    found = _with_roles(long_tables.widened(table, reading) or table, reading)
+    wrote = [column for column in table.columns if column.startswith(roles.CALIBRATED)]
+    if wrote and not (found.score_columns and set(found.score_columns) <= {*wrote}):
+        return found  # the scores that were calibrated, not what came out
+    if wrote or notes:
+        by = notes.get("calibration", "").partition(": ")[0].partition(" [")[0]
+        notes["calibrated_by"] = by or "softkin"
+    return replace(found, notes=notes)
+
+
+def _with_roles(table: Table, reading: Reading) -> PredictionFile:
     if (score := _alone(table, reading)) is not None:
         said = f"{table.name}: `{score}` is taken for the confidence (--score names another)."
         found = _by_roles(table, replace(reading, score=score))
-        return replace(found, notes=notes, assumed=(said, *found.assumed))
+        return replace(found, assumed=(said, *found.assumed))
     calibrated = _calibrated(table, reading)
     if not calibrated:
-        return replace(_around_names(table, reading) or _by_roles(table, reading), notes=notes)
-    notes["calibrated_by"] = notes.get("calibration", "").partition(": ")[0] or "softkin"
+        return _around_names(table, reading) or _by_roles(table, reading)
     if calibrated == [roles.CALIBRATED_PAIR]:
-        return replace(_by_roles(table, reading), notes=notes)
+        return _by_roles(table, reading)
     rest = {column: kind for column, kind in table.columns.items() if kind in ("number", "text")}  # no lists of scores
     found = _by_roles(replace(table, columns=rest), replace(reading, class_columns=calibrated))
     names = [column.removeprefix(roles.CALIBRATED) for column in calibrated]
     others = [column for column in table.columns if column not in calibrated and roles.role_of(column) is None]
     said = f"{table.name}: its columns {shown(calibrated)} are read, no other scores (--class-columns overrules)."
-    return replace(found, notes=notes, class_names=names, assumed=(*([said] if others else []), *found.assumed))
+    return replace(found, class_names=names, assumed=(*([said] if others else []), *found.assumed))
 
 
 def _calibrated(table: Table, reading: Reading) -> list[str]:
