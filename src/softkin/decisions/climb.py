@@ -118,12 +118,12 @@ class Climb(Selective, name="climb", title="Climb"):
             reach[place] = torch.where(under, masses, -torch.inf).amax(dim=1)
         is_flat = len(self.tree) == self.num_classes_ + 1
         if is_flat or self.of == "rows":
-            self._choose(top, lambda threshold: reach > threshold, reach)
+            self._choose(top, reach)
             return
         placing, rest = set_apart(len(rows), min(MOST_PLACING, max(1, int(PLACING * len(rows)))), seed=0)
         masses = torch.cat([self._on_path(p)[0].flatten() for _, p in rows.take(placing).blocks()])
         top, reach = top[rest], reach[rest]
-        self._choose(top, lambda threshold: reach > threshold, reach, placed_by=masses)
+        self._choose(top, reach, placed_by=masses)
 
     def _check_classes(self) -> None:
         if self.tree.num_classes != self.num_classes_:

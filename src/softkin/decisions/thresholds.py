@@ -5,7 +5,6 @@ those. Choosing θ by the data makes the risk on the same data too optimistic; t
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,16 +15,13 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.decisions import bounds
 
-CANDIDATES = 20
+CANDIDATES = 100
 ENOUGH, LEAST = 2, 50  # the sequence begins with twice the rows that a promise needs without an error, at least 50
 LATER, TENTH = 1.5, 0.1  # the second begins with so many times the rows of the first, at least a tenth of all
 IN_TURN = (
     "A bound below the rate is not enough: thresholds are tested from strict to lenient, beginning at two of them, and "
     "one counts only if all since a beginning pass."
 )
-
-Wrong = Callable[[float], Tensor]
-"""A function from θ to (N,) booleans: whether the answer that a sample gets at this threshold is wrong"""
 
 
 @dataclass(frozen=True)
@@ -130,13 +126,15 @@ def select(
     if ok.shape != s.shape:
         raise ValueError(f"`right` must be as many as the scores: got {tuple(ok.shape)} for {tuple(s.shape)}.")
     target, level = bounds.share(risk, "risk"), checks.level(confidence)
-    return most_lenient(s, lambda _: ~ok, target, level, checks.count(candidates, "candidates"))
+    return most_lenient(s, torch.where(ok, -math.inf, s), target, level, checks.count(candidates, "candidates"))
 
 
 def most_lenient(
-    scores: Tensor, wrong: Wrong, target: float, level: float, candidates: int, placed_by: Tensor | None = None
+    scores: Tensor, wrong_above: Tensor, target: float, level: float, candidates: int, placed_by: Tensor | None = None
 ) -> Selection:
     """``select`` for answers that may depend on the threshold; then ``placed_by`` has scores of other rows.
+
+    Row i is answered wrong while θ is below ``wrong_above[i]``, at most its score; −∞ for a row that is never wrong.
 
     The confidence is that of a rate which was asked for beforehand. It is not that of ``Selection.least``, which is the
     first of several rates that pass: for each the tests begin elsewhere, and each may pass by chance.
@@ -144,7 +142,9 @@ def most_lenient(
     by = scores if placed_by is None else placed_by
 
     def of(rate: float) -> Selection:
-        return tested_in_turn(scores, wrong, rate, level, *by_coverage(by, len(scores), rate, 1 - level, candidates))
+        return tested_in_turn(
+            scores, wrong_above, rate, level, *by_coverage(by, len(scores), rate, 1 - level, candidates)
+        )
 
     found = of(target)
     if found.chosen is not None:
@@ -179,23 +179,20 @@ def by_coverage(scores: Tensor, rows: int, target: float, delta: float, candidat
 
 
 def tested_in_turn(
-    scores: Tensor, wrong: Wrong, target: float, level: float, placed: Tensor, begins: Tensor
+    scores: Tensor, wrong_above: Tensor, target: float, level: float, placed: Tensor, begins: Tensor
 ) -> Selection:
     """Test thresholds ``placed`` from strict to lenient, from each where tests ``begin`` until one fails.
 
     A test's level is the share of all beginnings since the last failure.
 
-    ``wrong`` says which answers are wrong at a threshold. Its answers may themselves depend on the threshold, as those
-    of ``Climb`` do; then ``placed`` must not depend on these rows.
+    Where answers depend on the threshold, as those of ``Climb`` do, ``placed`` must not depend on these rows.
     """
     n = len(scores)
-    ordered = scores.sort(descending=True).values
-    answered = torch.searchsorted(-ordered, -placed)  # counts scores strictly above each threshold
     delta = (1 - level) / int(begins.sum())
+    answered, errors = (torch.searchsorted((-of).sort().values, -placed) for of in (scores, wrong_above))  # above each
     kept = answered > 0
-    placed, begins, answered = placed[kept], begins[kept], answered[kept]
+    placed, begins, answered, errors = (of[kept] for of in (placed, begins, answered, errors))
     begins[0] = True  # where the surest scores are all equal, no row lies above the threshold that was to begin
-    errors = torch.tensor([int((wrong(at) & (scores > at)).sum()) for at in placed.tolist()])
     limits = [bounds.binomial_limit(errors, answered, k * delta).tolist() for k in range(1, int(begins.sum()) + 1)]
     tested: list[Threshold] = []
     chosen, goes_on, spent = None, False, 0
