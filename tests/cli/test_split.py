@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,22 @@ def test_a_part_between_is_for_a_rule(tmp_path, capsys, monkeypatch):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*the rule's promise")
         assert run_named(capsys, printed) == ["calibrate", "calibrate", "evaluate", "calibrate", "decide", "decide"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_it_names_the_column_of_times_and_what_a_rule_of_one_score_takes(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{n},{1 + n % 28}.{1 + n % 12}.2026 09:30,{n % 7}-{n},{n % 2},{(n * 37 % 100) / 100}" for n in range(120)]
+    Path("a b.csv").write_text("\n".join(["customer_id,came in,code,y_true,y_prob", *rows]))
+    _, printed, _ = run(capsys, "split", "a b.csv", "--into", "fit,rule,test", "--output", "parts/")
+    assert "To test on the latest, as new rows will be: --by 'came in'" in printed
+    assert "For those above a threshold of the score alone: --outcome y_true" in printed
+    code, printed, _ = run(capsys, "split", "a b.csv", "--by", "came in", "--output", "by/")
+    assert code == 0
+    assert "at random" not in printed
+    assert "For a rule, too, which needs rows of its own: --into fit,rule,test" in printed
+    _, printed, _ = run(capsys, "split", TICKETS, "--into", "fit,rule,test", "--output", "tickets/")
+    assert "--outcome" not in printed
 
 
 @pytest.mark.filterwarnings("ignore")

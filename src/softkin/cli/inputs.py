@@ -52,7 +52,11 @@ def add_input_arguments(command: argparse.ArgumentParser, *, score: bool = True)
             metavar="NAME",
             help="column of confidences, for pairs of confidence and outcome",
         )
-    group.add_argument("--outcome", metavar="NAME", help="column that says whether each answer was right")
+    group.add_argument(
+        "--outcome",
+        metavar="NAME",
+        help="column that says whether each answer was right, or that each score came true",
+    )
     group.add_argument("--weight", metavar="NAME", help="column of the rows' weights")
     group.add_argument(
         "--renormalise",

@@ -1,6 +1,7 @@
 """``softkin split``: one file of predictions → rows to fit on and others to measure on."""
 
 import argparse
+import shlex
 from pathlib import Path
 
 from softkin._io import files
@@ -92,20 +93,32 @@ def run(arguments: argparse.Namespace) -> None:
     for part in parts:
         lacks = " without a label" if part.name == splitting.UNLABELLED else ""
         wrote(part.path_in(folder), f"{part.num_samples:,} rows{lacks}")
-    labelled = [part.path_in(folder) for part in parts if part.name != splitting.UNLABELLED]
-    first, *between, last = labelled
+    found = splitting.columns(arguments.file, **reading_options(arguments))
+    if found.times is not None and arguments.by is None and arguments.together is None:
+        say(
+            "The rows were dealt at random. To test on the latest, as new rows will be: "
+            f"--by {shlex.quote(found.times)}"
+        )
+    first, *between, last = (part.path_in(folder) for part in parts if part.name != splitting.UNLABELLED)
     repaired = f"repaired{last.suffix}"
     say(
         "To repair and measure:",
-        f"  softkin calibrate fit {first} --output cal/",
-        f"  softkin calibrate apply cal/ {last} --output {repaired}",
-        f"  softkin evaluate {last} {repaired}",
+        f"  softkin calibrate fit {shlex.quote(str(first))} --output cal/",
+        f"  softkin calibrate apply cal/ {shlex.quote(str(last))} --output {repaired}",
+        f"  softkin evaluate {shlex.quote(str(last))} {repaired}",
     )
-    if between:
-        own = f"for-rule{between[0].suffix}"
+    if not between:
+        say("For a rule, too, which needs rows of its own: --into fit,rule,test")
+        return
+    own = f"for-rule{between[0].suffix}"
+    say(
+        "Then a rule, on rows of its own:",
+        f"  softkin calibrate apply cal/ {shlex.quote(str(between[0]))} --output {own}",
+        f"  softkin decide fit {own} --rule abstain --error 0.05 --output rule/",
+        f"  softkin decide apply rule/ {repaired} --output answers.csv",
+    )
+    if found.outcome is not None:
         say(
-            "Then a rule, on rows of its own:",
-            f"  softkin calibrate apply cal/ {between[0]} --output {own}",
-            f"  softkin decide fit {own} --rule abstain --error 0.05 --output rule/",
-            f"  softkin decide apply rule/ {repaired} --output answers.csv",
+            "It answers with both classes. For those above a threshold of the score alone: "
+            f"--outcome {shlex.quote(found.outcome)}"
         )

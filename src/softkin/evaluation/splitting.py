@@ -5,6 +5,7 @@ that each class has the same share of each part; or rows of a group stay togethe
 """
 
 import datetime
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -112,6 +113,40 @@ def split(
     suffix = ".safetensors" if Path(path).suffix == ".safetensors" else ".npz"
     labelled = {name: known.take(part == number) for number, name in enumerate(shares)}
     return [Part(name, labelled.get(name) or every.take(own), suffix, len(own)) for name, own in chosen.items()]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a table that a reader of its parts may want to name."""
+
+    times: str | None
+    """The first of the columns besides scores, labels and ids whose cells are days or times"""
+    outcome: str | None
+    """The labels of a binary model's single score"""
+
+
+def columns(path: str | Path, **options: Any) -> Columns:
+    """What a file has for ``split(by=…)``, and for a rule of the single score alone; ``options`` as for ``split``."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file = file_sets.open_any(path, **options)
+    if file.table is None:
+        return Columns(None, None)
+    known = {*file.score_columns, file.label_column, file.id_column}
+    rest = [name for name, kind in file.table.columns.items() if kind in ("text", "number") and name not in known]
+    cells = file.table.head(rest)
+    times = next((name for name in rest if len(cells[name]) > 1 and all(map(_is_time, cells[name]))), None)
+    return Columns(times, None if file.score_name is None or file.are_pairs else file.label_column)
+
+
+def _is_time(cell: Any) -> bool:
+    """Whether a cell is a day or a time, as people and programs write them; a number alone is not."""
+    if not isinstance(cell, str) or re.search(r"\d[-./]\d", cell) is None:
+        return False
+    try:
+        return bool(datetime.datetime.fromisoformat(written_out(cell)))
+    except (ValueError, SoftkinError):
+        return False
 
 
 def _check(shares: Mapping[str, float], by: str | None, together: str | None) -> None:

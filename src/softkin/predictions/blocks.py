@@ -172,6 +172,8 @@ class PredictionFile:
     """The table that it was read from; None for arrays and for several files"""
     score_columns: tuple[str, ...] = ()
     """The columns of the table that hold the scores"""
+    label_column: str | None = None
+    """The column of the table that holds the labels"""
     id_column: str | None = None
     """The column of the table that holds the ids of the samples"""
     row_of: Callable[[Any], Any] | None = None

@@ -231,7 +231,7 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
         table.name, found.kind, len(found.scores), table.num_rows, blocks, None if is_single else found.class_names,
         columns_named=found.class_names is not None, positive_class=found.positive_class,
         score_name=found.scores[0] if is_single else None, assumed=(*table.assumed, *assumed, *found.assumed),
-        table=table, score_columns=tuple(found.scores), id_column=beside.ids,
+        table=table, score_columns=tuple(found.scores), label_column=beside.labels, id_column=beside.ids,
     )  # fmt: skip
 
 
