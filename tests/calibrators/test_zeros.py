@@ -264,7 +264,7 @@ def test_the_floor_can_be_said():
 def test_fitted_on_logits_and_given_zeros():
     z, y = drawn(n=1500, k=5)
     cal = TemperatureScaling().fit(z, y)
-    with pytest.warns(UserWarning, match="taken as 0.00049.: a score below half"):
+    with pytest.warns(UserWarning, match="taken as 0.00049.: half of the smallest step"):
         p = cal.predict_proba(coarse(z), from_probabilities=True)
     assert float((p - cal.predict_proba(z)).abs().max()) < 0.1
 

@@ -50,10 +50,12 @@ class Floor:
         found = f"{self.zeros:,} of {self.scores:,} probabilities are exactly 0, and are"
         if self.classes == 2:  # perhaps from a column of scores of one class
             found = f"{self.zeros:,} of {self.scores // 2:,} scores are exactly 0 or 1; probabilities of 0 are"
-        return (
-            f"{found} taken as {self.value:.3g}: a "
-            f"score below half of the smallest step between scores, {self.step:.4g}; pass floor= to say otherwise"
-        )
+        half = f"half of the smallest step between scores, {self.step:.4g}"
+        if self.value < self.step / 2:
+            why = f"rounding leaves 0 of whatever is below {half}, and there this value suits the labels best"
+        else:
+            why = f"{half}, below which rounding leaves 0"
+        return f"{found} taken as {self.value:.3g}: {why}; pass floor= to say otherwise"
 
 
 def floor_of(probabilities: Array, labels: Array | None = None) -> Floor:

@@ -440,7 +440,10 @@ def _print(
                 absent.setdefault(measured.absent, []).append(title)
                 continue
             if metric.percent and measured.low == 0 and measured.when_calibrated is not None and measured.value > 0:
-                by_chance.append(title)
+                if metric.key == "mce" and files.from_number(data["metrics"]["ece_hist"].get("low", 0)) > 0:
+                    caveats.append(f"{title}: its interval reaches 0 since a bin of few samples may have the largest.")
+                else:
+                    by_chance.append(title)
             if measured.caveat is not None:
                 caveats.append(f"{title}: {measured.caveat}.")
             rows.append((title, *_cells(measured, metric.percent)))
@@ -545,7 +548,7 @@ INFINITE = "NLL is infinite because a true class has the probability 0, as round
 
 
 def _infinite(models: "list[Evaluated]") -> str:
-    """Why an NLL is infinite, and what it is with zeros as fits of calibrators take them."""
+    """Why an NLL is infinite, and what it is with zeros as a fit on these rows would take them."""
     from softkin.evaluation import calibrations
 
     told = []
@@ -553,10 +556,10 @@ def _infinite(models: "list[Evaluated]") -> str:
         if model.data["metrics"]["nll"].get("value") == "Infinity" and model.predictions is not None:
             value, floor = calibrations.without_zeros(model.predictions)
             of = f" for {shown(model.name)}" if len(models) > 1 else ""
-            told.append(f"{value:.4f}{of} with zeros as {floor:.3g}")
+            told.append(f"{value:.4f}{of} with zeros as {floor:.3g}, the value that suits these rows")
     if not told:
         return f"{INFINITE}; `softkin calibrate` replaces such zeros by a small value, and says which."
-    return f"{INFINITE}; it is {', '.join(told)}, as `softkin calibrate` takes them."
+    return f"{INFINITE}; it is {', '.join(told)} (a calibrator uses that of its own fit)."
 
 
 def _print_abstention(abstention: dict[str, Any]) -> None:
@@ -566,8 +569,10 @@ def _print_abstention(abstention: dict[str, Any]) -> None:
     rules = abstention["candidates"]
     wanted = [rules[place] for place in sorted({round(j * (len(rules) - 1) / 9) for j in range(10)})]
     chosen = abstention["chosen"]
-    if chosen is not None and chosen not in wanted:
-        wanted = sorted([*wanted, chosen], key=lambda rule: int(rule["answered"]))
+    if chosen is not None:  # with the first one that did not pass
+        place = rules.index(chosen)
+        wanted += [rule for rule in rules[place : place + 2] if rule not in wanted]
+        wanted.sort(key=lambda rule: int(rule["answered"]))
     rows = []
     for rule in wanted:
         numbers = [_number(rule[part], True) for part in ("coverage", "risk", "bound")]

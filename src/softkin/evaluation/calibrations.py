@@ -110,7 +110,7 @@ def zeros_as(predictions: Predictions, floor: float | None) -> tuple[float | Non
 
 
 def without_zeros(predictions: Predictions) -> tuple[float, float]:
-    """The NLL with probabilities of exactly 0 as fits take them, and the value that replaces them."""
+    """The NLL with probabilities of exactly 0 as a fit on these rows takes them, and the value that replaces them."""
     floor = calibrators.floor_of(predictions.probabilities, predictions.known_labels).value
     p = zeros.logarithms(predictions.probabilities.double(), floor).softmax(dim=1)
     of, labels, weights = predictions.arrays(p)
