@@ -229,7 +229,7 @@ def test_answers_stand_beside_the_columns_of_a_table(capsys, tmp_path, rule):
         assert ("," in row[8], "." in row[8]) == (bool(one), False)
     few = [one if isinstance(one, list) else [one] * (one is not None) for one in said]
     one, none = sum(len(row) == 1 for row in few), sum(len(row) == 0 for row in few)
-    line = f"{one} of 300 rows are answered, {none} are left to a person."
+    line = f"{one} of 300 rows are answered; {none} are left, without an answer in the file."
     if rule[0] == "sets":
         line = f"{one} of 300 rows have a set of one class, {300 - one - none} of several, {none} of none."
     assert line in output

@@ -1,6 +1,7 @@
 """All rules side by side."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from command_line import run
 from places import EXAMPLES
 from softkin import decisions, distances, predictions, similarity
+from softkin.decisions.rule import Promise
 from softkin.evaluation import deciding
 
 VALIDATION, TEST = EXAMPLES / "digits-validation.npz", EXAMPLES / "digits-test.npz"
@@ -89,3 +91,39 @@ def test_groups_of_classes_are_matched_in_any_spelling(tmp_path):
     held = predictions.Predictions.from_probabilities(np.full((4, 3), 1 / 3), [0, 1, 2, 0], class_names=names)
     (tmp_path / "g.csv").write_text("hot_dog,food\nCat,animal\nowl,animal\n")
     assert deciding.groups_of(tmp_path / "g.csv", held).tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("promise", "value", "low", "high", "said"),
+    [
+        (Promise("error", 0.03), 0.036, 0.027, 0.047, "3.6 % wrong is more than the promised 3 %, but does not"),
+        (Promise("error", 0.03), 0.05, 0.04, 0.06, "5.0 % wrong is more than the promised 3 %, and contradicts it"),
+        (Promise("error", 0.03), 0.03, 0.02, 0.04, None),
+        (Promise("coverage", 0.9), 0.88, 0.86, 0.91, "88.0 % of the sets with the true class is less than the pro"),
+        (Promise("coverage", 0.9), 0.88, 0.86, 0.89, "contradicts it: the 95 % interval is 86.0 to 89.0 %"),
+        (Promise("coverage", 0.9), 0.95, 0.93, 0.97, None),
+        (None, 0.5, 0.4, 0.6, None),
+    ],
+)
+def test_a_measured_share_is_held_against_its_promise(promise, value, low, high, said):
+    cell = {"value": value, "low": low, "high": high, "level": 0.95}
+    told = deciding.against_promise(promise, {"error": cell, "coverage": cell})
+    assert (told is None) == (said is None)
+    assert said is None or said in told
+
+
+def test_the_promise_of_a_rule_is_the_one_in_its_guarantee():
+    """Each rule that states a share of what it measures states the same share in words."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(600, 3)) * 3
+    y = z.argmax(axis=1)
+    for rule in (
+        decisions.Abstain(0.07), decisions.Abstain(0.07, of="rows"), decisions.PredictionSets(0.83),
+        decisions.PredictionSets(0.83, conditional="class"), decisions.Costs(1 - np.eye(3)),
+    ):  # fmt: skip
+        rule.fit(z, y)
+        stated = re.search(r"at (most|least) [\d.]+ %", rule.guarantee())
+        assert (rule.promised is None) == (stated is None)
+        if stated is not None:
+            assert rule.promised.words == stated[0]
+            assert rule.promised.measure in rule.evaluate(z, y)

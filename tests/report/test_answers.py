@@ -171,7 +171,7 @@ def test_a_calibrator_is_compared_with_the_temperature_by_name(answered):
 def test_the_code_has_files_of_the_kind_that_was_measured(answered, source, held_out, applied, calibrated):
     said = answers.of_model(answered[1] | {"source": source})
     assert f"predictions.load(&quot;validation{held_out}&quot;)" in said
-    assert f"softkin calibrate fit validation{held_out} --method temperature --output cal/" in said
+    assert f"softkin calibrate fit validation{held_out} --output cal/" in said
     assert f"softkin calibrate apply cal/ {applied} --output calibrated{calibrated}" in said
 
 

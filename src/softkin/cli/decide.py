@@ -36,7 +36,7 @@ from softkin.cli.printing import (
 
 if TYPE_CHECKING:
     from softkin.decisions import Rule
-    from softkin.decisions.thresholds import Threshold
+    from softkin.decisions.thresholds import Selection, Threshold
     from softkin.evaluation.results import ComparedRules
     from softkin.metrics.measurement import MeasuredData
     from softkin.predictions import Predictions
@@ -251,7 +251,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         return
     say(f"{rule.in_words()}, fitted on {len(held_out):,} samples\n{rule.guarantee()}")
     if selection is not None and selection.chosen is not None:
-        say(_threshold(rule, selection.chosen))
+        say(_threshold(rule, selection))
     if held_out.num_classes == 2 and not held_out.are_pairs and rule.name == "abstain":
         say(
             "Its answers are of both classes, each where it is the more probable one. For a threshold on the single "
@@ -260,17 +260,26 @@ def _fit(arguments: argparse.Namespace) -> None:
     wrote(target(arguments))
 
 
-def _threshold(rule: "Rule", chosen: "Threshold") -> str:
-    """Where a rule answers, and what that did on the rows that chose the threshold."""
+def _threshold(rule: "Rule", selection: "Selection") -> str:
+    """Where a rule answers, what that did on the rows of the fit, and the next threshold, which did not pass."""
     from softkin.decisions import thresholds
 
-    score = getattr(rule, "score", "mass")
-    at = f"{chosen.threshold:.6g}" if score in ("entropy", "logit-norm") else thresholds.in_percent(chosen.threshold)
+    score, chosen = getattr(rule, "score", "mass"), selection.chosen
+    assert chosen is not None
+
+    def at(one: "Threshold") -> str:
+        return f"{one.threshold:.6g}" if score in ("entropy", "logit-norm") else thresholds.in_percent(one.threshold)
+
     tested = round(chosen.answered / chosen.coverage)
-    return (
-        f"It answers where the {'confidence' if score == 'probability' else score} is above {at}: here in "
+    told = (
+        f"It answers where the {'confidence' if score == 'probability' else score} is above {at(chosen)}: here in "
         f"{chosen.answered:,} of {tested:,} samples ({100 * chosen.coverage:.1f} %), {chosen.wrong:,} of them wrong."
     )
+    following = selection.candidates[selection.candidates.index(chosen) + 1 :]
+    if not following:
+        return told
+    told_next = f"{at(following[0])} ({following[0].answered:,} samples, {following[0].wrong:,} wrong)"
+    return f"{told} The next threshold, {told_next}, does not pass."
 
 
 def _apply(arguments: argparse.Namespace) -> None:
@@ -316,10 +325,17 @@ def _apply(arguments: argparse.Namespace) -> None:
         several, none = answered - one, count - answered
         say(f"{one:,} of {count:,} rows have a set of one class, {several:,} of several, {none:,} of none.")
     else:
-        say(f"{answered:,} of {count:,} rows are answered, {count - answered:,} are left to a person.")
+        left = count - answered
+        say(f"{answered:,} of {count:,} rows are answered; {left:,} are left, without an answer in the file.")
     if "measures" in result:
-        known = [name for name in COLUMNS if name in result["measures"]]
-        say("; ".join(f"{HEADINGS[name]} {_cell(name, result['measures'][name])}" for name in known))
+        measures = result["measures"]
+        of_pairs = getattr(rule, "of_pairs_", False)  # whose answers are all worth the same
+        known = [name for name in COLUMNS if name in measures and not (of_pairs and name == "information")]
+        level = f"{100 * measures[known[0]]['level']:g} % intervals"
+        say(f"Measured here: {'; '.join(f'{HEADINGS[name]} {_cell(name, measures[name])}' for name in known)}, {level}")
+        missed = deciding.against_promise(rule.promised, measures)
+        if missed is not None:
+            say(missed)
         for line in result["details"].get("by_height", []):
             if line["rows"]:
                 coarse = f"a group of {line['classes_left']:.3g} classes on average"

@@ -29,7 +29,7 @@ from softkin._core.names import Registry
 from softkin._io.files import number
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, thresholds
-from softkin.decisions.rule import Outcome, Rows, Rule, information, set_apart
+from softkin.decisions.rule import Outcome, Promise, Rows, Rule, information, set_apart
 from softkin.decisions.thresholds import CANDIDATES, Selection
 
 NORMS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
@@ -112,9 +112,7 @@ class Selective(Rule):
         checks.option(self.of, "of", ("answers", "rows"))
         checks.count(self.candidates, "candidates", most=100_000)
 
-    def _choose(
-        self, scores: Tensor, wrong: thresholds.Wrong, wrong_above: Tensor, placed_by: Tensor | None = None
-    ) -> None:
+    def _choose(self, scores: Tensor, wrong_above: Tensor, placed_by: Tensor | None = None) -> None:
         """Set the threshold that keeps the promise; ``placed_by``: scores of other rows that place the candidates."""
         n = len(scores)
         self.selection_ = None
@@ -135,7 +133,7 @@ class Selective(Rule):
                 f"even if no answer is wrong, got {n}; allow more errors, lower `confidence`, or bring more rows."
             )
         self.selection_ = thresholds.most_lenient(
-            scores, wrong, self.error, self.confidence, self.candidates, placed_by
+            scores, wrong_above, self.error, self.confidence, self.candidates, placed_by
         )
         chosen = self.selection_.chosen
         self.threshold_ = math.inf if chosen is None else chosen.threshold
@@ -161,6 +159,10 @@ class Selective(Rule):
             f"With confidence {100 * self.confidence:g} % over calibration sets, at most {limit} of the answers to new "
             "rows are wrong, if those rows come from the same distribution as the calibration rows."
         )
+
+    @property
+    def promised(self) -> Promise | None:
+        return Promise("error", self.error) if self.of == "answers" else None
 
     def _counted(
         self, answered: Tensor, right: Tensor, leaves: Tensor, level: float, costs: tuple[Tensor, Tensor] | None
@@ -258,7 +260,7 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
                 self.norm_ = float(self.norm)
         scores, winners = self._scored(rows)
         is_wrong = winners != labels
-        self._choose(scores, lambda _: is_wrong, torch.where(is_wrong, scores, -math.inf))
+        self._choose(scores, torch.where(is_wrong, scores, -math.inf))
 
     def _best_norm(self, rows: Rows, labels: Tensor) -> float | None:
         """The norm whose scores best rank right answers before wrong ones; None if the winning probability does."""

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypedDict
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypedDict
 
 import numpy as np
 import torch
@@ -157,6 +157,24 @@ class OutcomeData(TypedDict):
     details: dict[str, Any]
 
 
+class Promise(NamedTuple):
+    """A bound that a rule guarantees of one of its measures."""
+
+    measure: Literal["error", "coverage"]
+    """The share of wrong answers, of which the bound is the most; or that of sets with the true class, the least"""
+    share: float
+
+    @property
+    def words(self) -> str:
+        """The bound as its guarantee says it."""
+        return f"at {'most' if self.measure == 'error' else 'least'} {100 * self.share:g} %"
+
+    def missed(self, value: float, low: float, high: float) -> Literal["no", "perhaps", "yes"]:
+        """Whether a measured value misses the bound: "perhaps" if its interval does not exclude that it is kept."""
+        beyond = value > self.share if self.measure == "error" else value < self.share
+        return "no" if not beyond else "perhaps" if low <= self.share <= high else "yes"
+
+
 @dataclass(frozen=True)
 class Outcome(Mapping[str, Interval]):
     """The results of a rule on labelled rows: measures by name, each with its interval, and ``details`` as plain data.
@@ -232,6 +250,11 @@ class Rule(Fitted[Rows]):
     @abstractmethod
     def guarantee(self) -> str:
         """The promise of the fitted rule, in one sentence."""
+
+    @property
+    def promised(self) -> Promise | None:
+        """The bound of a measure that the guarantee states; None if it bounds none that ``evaluate`` returns."""
+        return None
 
     takes_pairs: ClassVar[bool] = False
     """Whether the rule can be fitted on confidences and whether they were right"""

@@ -16,7 +16,7 @@ from softkin._core.checks import Array
 from softkin._core.named_labels import labelled, numbered
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, set_scores
-from softkin.decisions.rule import SUPERCLASSES, Outcome, Rows, Rule, pseudo_uniforms, set_apart
+from softkin.decisions.rule import SUPERCLASSES, Outcome, Promise, Rows, Rule, pseudo_uniforms, set_apart
 from softkin.decisions.set_scores import SCORES, SLACK, Scoring
 from softkin.metrics import Interval
 from softkin.similarity import SparseRows
@@ -550,6 +550,10 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             f"A set holds the true class of at least {100 * self.coverage:g} % of new rows{whom}, on average over "
             "calibration sets, if those rows are exchangeable with the calibration rows."
         )
+
+    @property
+    def promised(self) -> Promise | None:
+        return None if self.updates_ else Promise("coverage", self.coverage)
 
     def measure(self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]) -> Outcome:
         n = len(rows)

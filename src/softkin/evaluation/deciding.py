@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
@@ -19,9 +18,11 @@ from softkin._io import escape, files, roles, tables
 from softkin._io.files import from_number
 from softkin.decisions import REGISTRY, Abstain, Climb, Costs, Outcome, PredictionSets, Rule, Tree, set_scores
 from softkin.decisions import abstain as confidence_scores
+from softkin.decisions.rule import Promise
 from softkin.distances.tree_files import holds_tree, open_tree
 from softkin.evaluation import doubts
 from softkin.evaluation.results import ComparedRules, RuleLine
+from softkin.metrics.measurement import MeasuredData
 from softkin.predictions import Predictions, rewriting
 from softkin.predictions.blocks import PredictionFile
 from softkin.predictions.container import SEPARATORS
@@ -390,6 +391,8 @@ def compare_rules(
             continue
         line |= cast(RuleLine, outcome.to_dict())
         line |= {"guarantee": rule.guarantee(), "seconds": time.perf_counter() - start}
+        if rule.promised is not None:
+            line["promised"] = rule.promised.share
         if caught:
             line["warnings"] = sorted({str(warning.message) for warning in caught})
     return {
@@ -421,8 +424,6 @@ def uppermost(tree: Tree) -> Tensor:
 
 
 # In words
-
-PROMISE = re.compile(r"at (most|least) ([\d.]+) %")  # in the sentence of a guarantee
 
 
 def of_kind(result: ComparedRules, kind: str) -> list[RuleLine]:
@@ -461,23 +462,36 @@ def in_words(result: ComparedRules) -> tuple[str, list[str]]:
     return headline, says
 
 
-def promised_share(line: RuleLine) -> float | None:
-    """The share that a rule guarantees."""
-    found = PROMISE.search(line["guarantee"])
-    return float(found[2]) / 100 if found else None
-
-
 def _promised(line: RuleLine) -> str:
     """The share that a rule guarantees, beside the one that was measured."""
-    found, share = PROMISE.search(line["guarantee"]), promised_share(line)
-    if found is None or share is None:
+    if "promised" not in line:
         return ""
-    cell = line["measures"].get("error" if found[1] == "most" else "coverage")
-    chance = False
-    if cell is not None and "low" in cell:
-        missed = (from_number(cell["value"]) - share) * (1 if found[1] == "most" else -1) > 0
-        chance = missed and from_number(cell["low"]) <= share <= from_number(cell["high"])
-    return f" (promised: {found[0]}{'; the difference may be sampling noise' if chance else ''})"
+    promise = Promise("coverage" if "coverage" in line["measures"] else "error", line["promised"])
+    noise = "; the difference may be sampling noise" if _missed(promise, line["measures"]) == "perhaps" else ""
+    return f" (promised: {promise.words}{noise})"
+
+
+def _missed(promise: Promise, measures: Mapping[str, MeasuredData]) -> str:
+    cell = measures[promise.measure]
+    return promise.missed(*(from_number(cell[end]) for end in ("value", "low", "high")))
+
+
+def against_promise(promise: Promise | None, measures: Mapping[str, MeasuredData]) -> str | None:
+    """What to make of a measured share that misses the promise of its rule; None if it does not miss it."""
+    missed = "no" if promise is None else _missed(promise, measures)
+    if promise is None or missed == "no":
+        return None
+    cell = measures[promise.measure]
+    value, low, high = (f"{100 * from_number(cell[end]):.1f}" for end in ("value", "low", "high"))
+    what, than = ("wrong", "more") if promise.measure == "error" else ("of the sets with the true class", "less")
+    told = f"{value} % {what} is {than} than the promised {100 * promise.share:g} %"
+    interval = f"the {100 * cell['level']:g} % interval is {low} to {high} %"
+    if missed == "perhaps":
+        return f"{told}, but does not contradict it: {interval}."
+    return (
+        f"{told}, and contradicts it: {interval}. These samples are not like those of the fit, or the fit was one of "
+        "the few whose promise fails."
+    )
 
 
 def _value(line: RuleLine, key: str) -> float:

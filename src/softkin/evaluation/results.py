@@ -244,6 +244,8 @@ class RuleLine(TypedDict):
     measures: NotRequired[dict[str, MeasuredData]]
     details: NotRequired[dict[str, Any]]
     guarantee: NotRequired[str]
+    promised: NotRequired[float]
+    """The share that the guarantee bounds: of wrong answers, or of sets with the true class"""
     seconds: NotRequired[float]
     warnings: NotRequired[list[str]]
     failed: NotRequired[str]

@@ -109,8 +109,8 @@ def of_rules(result: ComparedRules) -> ResultsPage:
     for row in rows:
         row["mark"] = "best" if answers and row["name"] == deciding.most_answers(answers)["rule"] else None
     promised = {
-        "error": next((share for line in answers if (share := deciding.promised_share(line)) is not None), None),
-        "coverage": next((share for line in sets if (share := deciding.promised_share(line)) is not None), None),
+        "error": next((line["promised"] for line in answers if "promised" in line), None),
+        "coverage": next((line["promised"] for line in sets if "promised" in line), None),
     }
     lines_drawn: dict[str, ReferenceLine] = {
         key: {
