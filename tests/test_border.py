@@ -69,7 +69,7 @@ def test_whatever_a_command_raises_is_one_line(capsys, monkeypatch, error, line)
         (["status", "--jsn"], "softkin status: unknown option --jsn; did you mean --json?"),
         (["evaluate", "--seed", "-1"], "softkin evaluate: the following arguments are required: FILE."),
         (["evaluate", "--js"], "softkin evaluate: the following arguments are required: FILE."),
-        (["qqq"], "softkin: unknown command 'qqq'; there are evaluate, calibrate, decide,"),
+        (["qqq"], "softkin: unknown command 'qqq'; there are evaluate, split, calibrate,"),
         (["evaluate", "f", "--repot", "p.html"], "softkin evaluate: unknown option --repot; did you mean --report?"),
         (["evaluate", "f", "--repot=p.html"], "softkin evaluate: unknown option --repot; did you mean --report?"),
         (["evaluate", "f", "--qqqqqq"], "softkin evaluate: unknown option --qqqqqq."),

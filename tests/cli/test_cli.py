@@ -27,6 +27,7 @@ def names(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
 def test_every_command_has_help_and_an_example_that_works(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("softkin.report.serve.PageServer.serve_forever", lambda self: None)  # it would serve for ever
@@ -38,7 +39,8 @@ def test_every_command_has_help_and_an_example_that_works(capsys, tmp_path, monk
         assert 2 <= output.partition("examples:\n")[2].count("\n  softkin") + 1 <= 4
         program, *arguments = shlex.split(module.EXAMPLE)
         assert program == "softkin"
-        assert run(capsys, *arguments)[0] == 0
+        code, _, errors = run(capsys, *arguments)
+        assert code == 0, (name, errors)
 
 
 def test_similarity_prints_neighbours_and_labels_and_writes_matrices(capsys, tmp_path, names):

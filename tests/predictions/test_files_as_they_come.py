@@ -279,7 +279,7 @@ def test_calibrated_probabilities_as_a_csv(tmp_path, capsys):
     )
     assert code == 0, said
     text = (tmp_path / "b.csv").read_text()
-    assert text.splitlines()[0] == "sample_ids,labels,calibrated_=cat,calibrated_dog,calibrated_owl"
+    assert text.splitlines()[0] == "sample_ids,labels,calibrated_=cat,calibrated_dog,calibrated_owl,calibration_note"
     assert "\ns0,'=cat," in text  # no formula for a spreadsheet
     loaded = predictions.load(tmp_path / "b.csv")
     assert torch.equal(loaded.probabilities, torch.as_tensor(calibrator.predict_proba(LOGITS.float().double())))

@@ -187,8 +187,9 @@ def test_collect_keeps_sample_ids_and_refuses_nonsense():
 
 def test_notes_are_written_with_the_numbers(tmp_path):
     for suffix in (".npz", ".safetensors", ".csv"):
-        some().save(tmp_path / f"p{suffix}", notes={"calibration": "by temperature"})
-        assert reading.open_file(tmp_path / f"p{suffix}").notes == {"calibration": "by temperature"}
+        notes = {"calibrated_by": "temperature calibrator", "calibration": "temperature calibrator [0123abcd]"}
+        some().save(tmp_path / f"p{suffix}", notes=notes)
+        assert reading.open_file(tmp_path / f"p{suffix}").notes == notes
 
 
 @pytest.mark.parametrize("given", [False, True])

@@ -408,14 +408,16 @@ class Predictions:
             table["correct"] = [str(label) for label in self.labels.tolist()]
         elif self.labels is not None:
             table["labels"] = [escape.csv_cell(names[label]) for label in self.labels.tolist()]
+        last: dict[str, Any] = {}
         if "calibration" in notes:
-            table[roles.CALIBRATION] = [escape.csv_cell(notes["calibration"]), *[""] * (len(self) - 1)]
+            last[roles.CALIBRATION] = [escape.csv_cell(notes["calibration"]), *[""] * (len(self) - 1)]
         buffer = io.StringIO()
         rows = csv.writer(buffer, delimiter=separator, lineterminator="\n")
-        rows.writerow([*table, *([single] if self.are_pairs else [f"{kind}{name}" for name in names])])
+        rows.writerow([*table, *([single] if self.are_pairs else [f"{kind}{name}" for name in names]), *last])
         written = self._written_scores.view(len(self), -1).tolist()
-        for *beside, scores in zip(*table.values(), written, strict=True):
-            rows.writerow([*beside, *map(repr, scores)])
+        behind = zip(*last.values(), strict=True) if last else [()] * len(self)
+        for *beside, scores, note in zip(*table.values(), written, behind, strict=True):
+            rows.writerow([*beside, *map(repr, scores), *note])
         return buffer.getvalue()
 
 
