@@ -188,6 +188,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, measure, print, write."""
     gc.disable()  # importing torch makes many objects that stay: collecting meanwhile only costs time
     from softkin import evaluation
+    from softkin.evaluation.comparison import Scaled
     from softkin.evaluation.from_files import after_temperature, compare_files
 
     gc.freeze()
@@ -220,11 +221,12 @@ def run(arguments: argparse.Namespace) -> None:
     result: dict[str, Any] = {"models": [model.data for model in models], "comparisons": compared}
     if scaled is not None and scaled.pairs:
         result["after_temperature"] = scaled.pairs
+        result["nll_after_temperature"] = [files.number(value) for value in scaled.nll]
     text = json_text(result)
     if arguments.json:
         print(text)
     else:
-        _print(models, compared, [] if scaled is None else scaled.pairs, arguments)
+        _print(models, compared, scaled or Scaled([], []), arguments)
     if arguments.output is not None:
         files.write(arguments.output, text.encode())
         _wrote(arguments.output, arguments)
@@ -416,12 +418,12 @@ def _distances(path: str, predictions: "Predictions") -> "Tensor":
 def _print(
     models: "list[Evaluated]",
     compared: "list[Compared]",
-    scaled: "list[Compared]",
+    scaled: "Scaled",
     arguments: argparse.Namespace,
 ) -> None:
     level = f"{100 * arguments.confidence:g} %"
     if len(models) > 1:
-        _print_models(models)
+        _print_models(models, scaled.nll)
     for model in models if len(models) == 1 or arguments.details else ():
         data = model.data
         what = (
@@ -473,7 +475,7 @@ def _print(
             _print_abstention(data["abstention"])
         print()
     if compared and (len(models) == 2 or arguments.pairs):
-        _print_comparisons(compared, scaled, models, arguments)
+        _print_comparisons(compared, scaled.pairs, models, arguments)
     elif compared:
         pairs = len(models) * (len(models) - 1) // 2
         say(f"--pairs prints the {pairs} pairwise comparisons, --details prints all metrics of each.")
@@ -498,31 +500,43 @@ def _title(key: str, data: "Evaluation", *, short: bool = False) -> str:
     return title.replace("class 1", shown(data["positive"]["name"]))
 
 
-def _print_models(models: "list[Evaluated]") -> None:
-    """One line for each model, the lowest NLL first, and what its verdict says."""
+def _print_models(models: "list[Evaluated]", after_temperature: "list[float]") -> None:
+    """One line for each model, the lowest NLL first, its NLL after a temperature, and what its verdict says."""
     from softkin.metrics.catalogue import METRICS
 
-    ordered = sorted(models, key=lambda model: files.from_number(model.data["metrics"]["nll"]["value"]))
+    lowest = [files.from_number(model.data["metrics"]["nll"]["value"]) for model in models]
+    places = sorted(range(len(models)), key=lowest.__getitem__)
+    ordered = [models[place] for place in places]
     first = ordered[0].data
     # Of a binary model the winning class hides half.
     columns = [key for key in MODEL_COLUMNS if key != ("ece_hist" if "ece_positive" in first["metrics"] else None)]
     keys = [key for key in columns if "absent" not in first["metrics"].get(key, {"absent": ""})]
     rows = []
-    for model, name in zip(ordered, short_names([model.name for model in ordered]), strict=True):
+    headings = ["lowest NLL first", *(_title(key, first, short=True) for key in keys), ""]
+    behind = 1 + keys.index("nll") + 1
+    for place, model, name in zip(places, ordered, short_names([model.name for model in ordered]), strict=True):
         measured = model.data["metrics"]
         cells = [_number(measured[key]["value"], METRICS[key].percent) for key in keys]
-        rows.append((name, *cells, model.data["verdict"]["headline"]))
-    headings = ["lowest NLL first", *(_title(key, first, short=True) for key in keys), ""]
+        row = [name, *cells, model.data["verdict"]["headline"]]
+        if after_temperature:
+            row.insert(behind, _number(files.number(after_temperature[place]), False))
+        rows.append(row)
+    if after_temperature:
+        headings.insert(behind, "after T")
+    droppable = [headings.index(_title(key, first, short=True)) for key in DROPPABLE if key in keys]
     classes = f"samples, {first['num_classes']:,} classes" if first.get("kind") != "pairs" else "pairs each"
     print(f"{len(models)} models, {first['num_samples']:,} {classes}")
     for model in ordered:
         for doubt in model.data["verdict"]["doubts"]:
             say(f"Doubtful: {shown(model.name)}: {doubt}")
-    print_table(headings, rows, [3, 5, 4], left=(0, len(headings) - 1), wrapped=(0, len(headings) - 1))
+    print_table(headings, rows, droppable, left=(0, len(headings) - 1), wrapped=(0, len(headings) - 1))
+    if after_temperature:
+        say("after T: NLL with a temperature, fitted to one half of these samples for the other, and vice versa.")
     print()
 
 
 MODEL_COLUMNS = ("accuracy", "nll", "brier", "ece_positive", "ece_hist", "signed_gap")
+DROPPABLE = ("brier", "signed_gap", "ece_positive", "ece_hist")
 
 
 def _cells(measured: "Measured", percent: bool) -> tuple[str, str, str]:
@@ -594,8 +608,12 @@ def _print_comparisons(
 
     interval, first = f"{100 * arguments.confidence:g} % interval", models[0].data
     for (a, b), lines in groupby(sorted(compared, key=_pair), key=_pair):
-        say(f"On the same samples, {shown(a)} minus {shown(b)}:")
         names = [shown(name) if len(name) <= 16 else place for name, place in ((a, "the first"), (b, "the second"))]
+        called = [
+            name if name == short else f"{name} ({short})"
+            for name, short in zip(map(shown, (a, b)), names, strict=True)
+        ]
+        say(f"On the same samples, {called[0]} minus {called[1]}:")
         rows = []
         told = [(line, "") for line in lines] + [
             (line, " after temperatures") for line in scaled if _pair(line) == (a, b)
@@ -617,6 +635,8 @@ def _print_comparisons(
     if any(found):
         pairs = len({_pair(line) for line in compared})
         say(f"p and interval are of a difference alone; the last column counts that {pairs} are tested (Holm).\n")
+    if first.get("kind") == "classes" and not any("calibrated_by" in model.data for model in models):
+        say("The intervals are about these samples. Networks that are trained again differ, too: try several seeds.\n")
     if any(line["metric"] == "nll" and not math.isfinite(files.from_number(line["difference"])) for line in compared):
         say(f"{_infinite(models)}\n")
 

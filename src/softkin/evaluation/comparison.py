@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -52,6 +52,8 @@ class Scaled:
     """Of each model, in the order of the first one's samples and classes; None where no temperature can be fitted"""
     pairs: list[Compared]
     """The paired differences in NLL, none where a temperature is missing"""
+    nll: list[float] = field(default_factory=list)
+    """The NLL of each model, none where a temperature is missing"""
 
 
 def after_temperature(models: Sequence[Predictions], **settings: Any) -> Scaled:
@@ -71,7 +73,9 @@ def after_temperature(models: Sequence[Predictions], **settings: Any) -> Scaled:
         for model, p in zip(in_order, scaled, strict=True)
         if p is not None
     ]
-    return Scaled(scaled, paired(made, _names(models), chosen) if len(made) == len(models) else [])
+    if len(made) < len(models):
+        return Scaled(scaled, [])
+    return Scaled(scaled, paired(made, _names(models), chosen), [float(of["nll"].value()) for of in made])
 
 
 def temperature_scaled(model: Predictions, *, seed: int) -> torch.Tensor | None:
