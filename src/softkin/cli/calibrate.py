@@ -232,7 +232,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _fit(arguments: argparse.Namespace) -> None:
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from softkin.evaluation import calibrations
 
@@ -265,7 +265,9 @@ def _fit(arguments: argparse.Namespace) -> None:
         wrote(target(arguments))
         return
     positive = _positive(held_out)
-    outcome = calibrator.certificate_.outcome.replace("P(class 1)", f"P({positive or 'right'})")
+    certified, told = calibrator.certificate_, calibrator.summary()
+    outcome = replace(certified, notes=tuple(note for note in certified.notes if note != told)).outcome
+    outcome = outcome.replace("P(class 1)", f"P({positive or 'right'})")
     say(f"{_summary(calibrator)}\nFitted on {signed(outcome)}")
     changed = calibrator.certificate_.argmax_changed
     if changed and calibrator.name != "temperature":

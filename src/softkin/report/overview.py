@@ -227,7 +227,7 @@ def _said(
         says.append(f"A temperature brings {to}." if _helps(best) else f"A temperature does not repair {error} %.")
     changed = _ranked_otherwise(best, useful)
     if changed is not None and best is useful[0]:
-        says.append(f"After temperature scaling {names[changed['method']]} has the lowest NLL.")
+        says.append(f"After temperature scaling {names[changed['method']]} has the lowest NLL, but not significantly.")
     return headline, " ".join(says)
 
 
