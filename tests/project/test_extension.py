@@ -462,7 +462,7 @@ def toy_error(module):
     METRICS.remove("toy_error")
 
 
-@pytest.mark.parametrize("wrong", [133, 40, 1, 0])
+@pytest.mark.parametrize("wrong", [400, 399, 133, 40, 1, 0])
 def test_an_error_over_bins_is_one_formula_and_its_interval_is_its_own(toy_error, wrong):
     """All scores are 0.9 and share one bin: the error is 0.9 times the over-confidence, and so is its interval."""
     p = torch.tensor([[0.9, 0.1]], dtype=torch.float64).expand(400, 2)
@@ -483,6 +483,17 @@ def test_an_error_over_bins_allows_for_wrong_answers_that_are_too_rare_to_have_o
     rare = 1 - 0.025 ** (1 / 50)
     assert (found.value, found.low) == (0, 0)
     assert found.high == pytest.approx(max(0.99 * (rare - 0.9 * 0.01), 0.6 * (min(rare, 0.1) - 0.1 * 0.4)))
+
+
+def test_an_error_over_bins_allows_for_right_answers_that_are_too_rare_to_have_occurred(toy_error):
+    """All wrong, in two bins: a few right ones would make the error of over-confidence smaller."""
+    s = torch.tensor([0.99] * 45 + [0.6] * 5, dtype=torch.float64)
+    found = toy_error(torch.stack([s, 1 - s], dim=1), torch.ones(50, dtype=torch.int64), confidence=0.95)
+    rare = 1 - 0.025 ** (1 / 50)
+    assert found.value == pytest.approx(0.9 * 0.99**2 + 0.1 * 0.6**2)
+    assert found.low <= found.value - max(0.99 * rare, 0.6 * min(rare, 0.1)) + 1e-12
+    ten = torch.tensor([[0.99, 0.01]] * 10, dtype=torch.float64)
+    assert toy_error(ten, torch.ones(10, dtype=torch.int64), confidence=0.95).low < 0.99 * (0.99 - 0.1)
 
 
 def test_an_error_over_bins_is_everywhere(toy_error, capsys, monkeypatch, tmp_path):

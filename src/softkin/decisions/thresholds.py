@@ -119,7 +119,7 @@ def select(
         >>> scores = torch.linspace(0.5, 1, 1000)
         >>> selection = select(scores, scores > 0.6, risk=0.05)
         >>> selection.chosen.coverage, selection.chosen.wrong
-        (0.815, 15)
+        (0.822, 22)
     """
     s = checks.scores(scores, "scores").cpu()
     ok = checks.as_tensor(right, "right").cpu().to(torch.bool)

@@ -149,23 +149,23 @@ class BinnedError(Binned, CalibrationError):
         count, score, line = self._straight_line(sums)
         return torch.cat([count, score, score - line])[None]
 
-    def unseen(self, tail: float) -> float:
-        """By how much the error may be larger because of answers of a kind that did not occur.
+    def unseen(self, tail: float) -> tuple[float, float]:
+        """By how much the error may be smaller, and larger, because of answers of a kind that did not occur.
 
         If all answers are right, wrong ones have a share of at most r = 1 − tail^(1/N), and all of them may lie in any
         one bin; all wrong: likewise.
         """
         hits = float(self.pool.is_hit.sum())
         if self.columns > 1 or hits not in (0, self.num_samples):
-            return 0.0
+            return 0.0, 0.0
         curve = self.curve()
         rare = self.num_samples * (1 - tail ** (1 / self.num_samples))
         moved = curve.count.clamp(max=rare).diag()
         count, score, hit = (part.expand_as(moved) for part in (curve.count, curve.score_sum, curve.hit_sum))
-        worst = self.of_curve(
+        others = self.of_curve(
             ReliabilityCurve(curve.edges, count, score, hit - moved if hits else hit + moved), self.denominator
         )
-        return max(0.0, float(worst.max()) - self.value())
+        return max(0.0, self.value() - float(others.min())), max(0.0, float(others.max()) - self.value())
 
     def _straight_line(self, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Counts and scores of the bins, and departures that are a straight line in the score."""
@@ -199,8 +199,8 @@ class SizeOfGap(BinnedError):
     def gap(self) -> Gap | None:
         return Gap(self.pool.scores, self.pool.is_hit[:, 0], 1.0) if self.columns == 1 else None
 
-    def unseen(self, tail: float) -> float:
-        return 0.0  # the interval of the gap covers them
+    def unseen(self, tail: float) -> tuple[float, float]:
+        return 0.0, 0.0  # the interval of the gap covers them
 
     def ends(self, level: float) -> tuple[float, float] | None:
         if self.columns > 1 or self._bins_used() > 1:

@@ -183,7 +183,8 @@ def _from_resamples(statistic: Statistic, sums: Tensor, level: float, resamples:
     # Resampled rows have no hits in bins that have none, redrawn labels have: by so much chance adds more to the error.
     shown = statistic.of(statistic.scaled(base, 0.0) + noise[:SOME])
     low -= max(0.0, float(redrawn.mean() - shown.mean()))
-    high = min(max(0.0, high, value + statistic.unseen(tail)), statistic.at_most)
+    less, more = statistic.unseen(tail)
+    low, high = min(low, value - less), min(max(0.0, high, value + more), statistic.at_most)
     return Drawn(around(value, max(0.0, low) if rejected else 0.0, high, level), redrawn)
 
 

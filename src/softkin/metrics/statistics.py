@@ -111,9 +111,9 @@ class CalibrationError(Statistic):
     mostly_chance = False
     """Whether chance usually makes up most of the value, as of errors over many small bins"""
 
-    def unseen(self, tail: float) -> float:
-        """By how much the error may be larger because of a kind of answer that is too rare to have occurred."""
-        return 0.0
+    def unseen(self, tail: float) -> tuple[float, float]:
+        """By how much the error may be smaller, and larger, because of a kind of answer too rare to have occurred."""
+        return 0.0, 0.0
 
     @property
     def of_one_row(self) -> float:
