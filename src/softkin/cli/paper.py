@@ -24,8 +24,10 @@ Repeat the study of Liu and JaJa, Class-Similarity Based Label Smoothing for Con
   figure    draw a figure from the finished runs
 
 NAME is table1 (CIFAR-100), table2 (Tiny-ImageNet), alpha, beta, ood, reliability, or a .toml file of the same form.
-Scale full trains the paper's networks for 200 epochs and needs GPUs. Scale small takes a few hours on two cores.
-Scale trial, which only table1 has, trains one seed at fixed values: 25 minutes per training on one core. What it gave
+With run it may be all: each in turn.
+Scale full trains the paper's networks for 200 epochs and needs GPUs; we have none, so how long it takes is not known.
+Scale small takes about seven hours on two cores for each table. --dry-run counts the trainings.
+Scale trial, which table1 and reliability have, trains one seed at fixed values: 25 minutes per training on one core. What it gave
 us is shown by `softkin paper table table1 --scale trial`, without training.
 Finished runs are kept in the folder: the same command resumes after any interruption, and a run that several tables or
 figures need is done once.
@@ -43,6 +45,7 @@ MORE_EXAMPLES = (
 ACTIONS = ("list", "run", "table", "figure")
 DEFAULT_FOLDER = Path("softkin-paper")
 FORMATS = ("svg", "png", "pdf")
+ALL = "all"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -100,12 +103,29 @@ def check(arguments: argparse.Namespace) -> None:
             require(arguments.name, suites.names(), "NAME")
         return
     if arguments.name is None:
-        raise ValueError(f"NAME must be given with {arguments.action}: one of {', '.join(suites.names())}.")
+        every = f", or {ALL} for each in turn" if arguments.action == "run" else ""
+        raise ValueError(f"NAME must be given with {arguments.action}: one of {', '.join(suites.names())}{every}.")
     for pair in arguments.data:
         if not all(part.strip() for part in pair.partition("=")):
             raise ValueError(f"--data must be NAME=PATH, such as cifar100=../cifar-100-python, got {pair!r}.")
     running.check(arguments)
-    spec = suites.load(arguments.name, trust_model=arguments.trust_model)
+    for name in _chosen(arguments):
+        _check_one(name, arguments)
+
+
+def _chosen(arguments: argparse.Namespace) -> list[str]:
+    """The tables and figures to run; those of the paper that have the scale, if all are meant."""
+    from softkin.lab import suites
+
+    if arguments.name != ALL or arguments.action != "run":
+        return [arguments.name]
+    return [name for name in suites.names() if arguments.scale in suites.load_paper(name).scales]
+
+
+def _check_one(name: str, arguments: argparse.Namespace) -> None:
+    from softkin.lab import suites
+
+    spec = suites.load(name, trust_model=arguments.trust_model)
     if isinstance(spec, suites.StudySuite):
         if arguments.action != "run":
             raise ValueError(f"{spec.name} lists studies: `softkin paper run` runs them; each has its table and page.")
@@ -137,13 +157,20 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from softkin import report
     from softkin.lab import suites
 
     if arguments.action == "list":
         _list(arguments.json, suites.names() if arguments.name is None else [arguments.name])
         return
-    spec = suites.load(arguments.name, trust_model=arguments.trust_model)
+    for name in _chosen(arguments):
+        _run_one(name, arguments)
+
+
+def _run_one(name: str, arguments: argparse.Namespace) -> None:
+    from softkin import report
+    from softkin.lab import suites
+
+    spec = suites.load(name, trust_model=arguments.trust_model)
     options = _options(arguments)
     if isinstance(spec, suites.StudySuite):
         _run_studies(spec, arguments, options)

@@ -118,7 +118,8 @@ declare(
     short="Hist O",
     shown=["evaluate", "compare", "select", "record", "table", "paper", "card"],
     aliases=["ece_output"],
-    about="the same over the scores of all classes; about twice that of the prediction where a model is over-confident",
+    about="the same over the scores of all classes; where a model is over-confident, two to three times that of the "
+    "prediction",
     winner="Best calibrated output",
 )
 

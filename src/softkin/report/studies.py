@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -127,13 +128,20 @@ def _overview(
     made = study_overview.of_rows(
         rows if shown["finished"] else done,
         seconds=seconds_of_networks(folder),
-        data=spec.data,
+        data=_as_typed(spec),
         num_samples=num_samples,
         gap_error=gap_error(plain) if plain else None,
     )
     if made is not None and not shown["finished"]:
         made["detail"] = f"The study is not finished; these {len(done)} methods are. {made['detail']}"
     return made
+
+
+def _as_typed(spec: study.StudySpec) -> str:
+    """The data of a study as arguments of ``softkin train``."""
+    options = {"--size": spec.size, "--max-per-class": spec.max_per_class}
+    stated = [f"{option} {value}" for option, value in options.items() if value is not None]
+    return " ".join([shlex.quote(spec.data), *stated])
 
 
 def _saved_table(folder: StudyFolder, results: Sequence[Result]) -> dict[str, Any] | None:

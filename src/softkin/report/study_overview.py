@@ -1,7 +1,6 @@
 """The first screen of a study: what plain training does, what repairs it, and what to use under which constraint."""
 
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -38,7 +37,7 @@ def of_rows(
     Args:
         rows: The rows of the table.
         seconds: How long each method that trains a network took.
-        data: The name of the data set, for lines of code.
+        data: The data set as arguments of ``softkin train``, for lines of code.
         num_samples: The number of test rows.
         gap_error: The standard error of plain training's gap that the test rows alone cause, as the story has it; None
             takes that of its accuracy.
@@ -165,14 +164,16 @@ def _detail(rows: Sequence[Row], plain: Row, chosen: Row | None, shown: Mapping[
         says.append(f"{_seeds(seeds)} cannot show that {what} repairs it.")
         return " ".join(says)
     each = _in_every_seed(repaired, plain)
+    off = _still_off(repaired, shown)
     many = (
-        "The other method repairs that"
+        f"The other method {'halves that, or more' if off else 'repairs that'}"
         if len(others) == 1
-        else f"{len(repaired)} of the {len(others)} other methods repair that"
+        else f"{len(repaired)} of the {len(others)} other methods"
     )
     if len(repaired) == len(others) > 1:
-        many = f"{'Both' if len(others) == 2 else f'All {len(others)}'} other methods repair that"
-    says.append(f"{many}{each}{_still_off(repaired, shown)}{_not_repaired(others, repaired, shown, mean['kind'])}.")
+        many = f"{'Both' if len(others) == 2 else f'All {len(others)}'} other methods"
+    many += "" if len(others) == 1 else " halve that, or more" if off else " repair that"
+    says.append(f"{many}{each}{off}{_not_repaired(others, repaired, shown, mean['kind'])}.")
     if len(repaired) > 1:
         level = [row for row in repaired if row.cells["ece_hist"].best or row.cells["ece_hist"].tie]
         if len(level) > 1:
@@ -389,7 +390,7 @@ def _code(row: Row, data: str) -> str | None:
         if method.kind == "similarity":
             source = base.removeprefix(f"{registry.LEARNED}-") if method.learned else base
             how = f"--method similarity --distance {source}{' --prior-rows 1 --alpha 0.5' if method.learned else ''}"
-        lines.append(f"softkin train {shlex.quote(data)} {how} --output run/")
+        lines.append(f"softkin train {data} {how} --output run/")
     if calibrator is not None and calibrator not in HEADS:
         name = calibrators.REGISTRY.canonical(calibrator)
         file = "run/validation.safetensors" if lines else "validation.npz"

@@ -503,6 +503,18 @@ def test_each_record_is_read_once(done, tmp_path, monkeypatch):
     assert table.times.splitlines()[1].startswith("Time relative to one-hot's ")
 
 
+def test_what_a_method_took_leaves_out_what_else_the_machine_did(done):
+    """Seconds of the processor: two trainings side by side, or beside other work, take longer by the clock."""
+    opened = study.StudyFolder.of(done)
+    took: dict[str, list[float]] = {}
+    for result in opened.results():
+        record = opened.records.training(result.record["chosen"])
+        assert not record["resumed"]
+        took.setdefault(study.columns.parts(result.method)[0], []).append(record["processor_seconds"])
+    found = study.tabulation.seconds_of_networks(opened)
+    assert found == {name: pytest.approx(sum(each) / len(each)) for name, each in took.items()}
+
+
 def test_a_finished_study_writes_its_page_again(done, tmp_path):
     """The table is the same, but another version of softkin may show it in other words."""
     folder = shutil.copytree(done, tmp_path / "s")

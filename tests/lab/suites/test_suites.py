@@ -410,6 +410,23 @@ def test_command_lists_with_recipes(capsys):
     assert listed[0]["scales"]["full"]["networks"] == ["densenet161", "resnet18", "wrn(units=5)"]
 
 
+def test_all_tables_and_figures_are_one_command(capsys):
+    assert main(["paper", "run", "all", "--scale", "trial", "--dry-run"]) == 0
+    assert capsys.readouterr().out.count("at most") == sum(
+        "trial" in suites.load_paper(n).scales for n in suites.names()
+    )
+    assert main(["paper", "run", "all", "--scale", "full", "--dry-run"]) == 0
+    planned = capsys.readouterr().out
+    alone = []
+    for name in suites.names():
+        main(["paper", "run", name, "--scale", "full", "--dry-run"])
+        alone.append(capsys.readouterr().out)
+    assert planned == "".join(alone)
+    assert main(["paper", "run"]) == 2
+    assert "reliability, or all for each in turn" in " ".join(capsys.readouterr().err.split())
+    assert main(["paper", "table", "all"]) == 2
+
+
 def test_command_runs_prints_and_draws(tmp_path, capsys):
     path = miniature("beta", tmp_path)
     where = ["--output", str(tmp_path / "out"), "--seeds", "1"]

@@ -35,8 +35,8 @@ def about(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], f
     notes += [
         "In % (NLL: nats)" + (", mean ± standard deviation over seeds." if seeds > 1 else "."),
         "Hist P: how far confidence is from accuracy, over 15 bins of the winning scores; 0 is calibrated.",
-        "Hist O: the same over the scores of all classes, summed per sample; about twice Hist P where a network is "
-        "over-confident.",
+        "Hist O: the same over the scores of all classes, summed per sample; two to three times Hist P where a "
+        "network is over-confident.",
         "AURC: the share of wrong answers among the most confident, averaged over how many are answered; 0 is best.",
         "KDE P, KDE O: Hist P, Hist O with smooth curves instead of bins. KDE O has no winner: its floor is what "
         "smoothing alone adds.",

@@ -479,7 +479,8 @@ def seconds_of_networks(opened: StudyFolder) -> dict[str, float]:
     for result in opened.results():
         record = opened.records.training(result.record["chosen"])
         if record is not None and "training_seconds" in record:
-            took = max(files.from_number(record["seconds"]), files.from_number(record["training_seconds"]))
+            whole = max(files.from_number(record["seconds"]), files.from_number(record["training_seconds"]))
+            took = whole if record["resumed"] else _busy(record)  # other work on the machine is no cost of a method
             seconds.setdefault(registry.parts(result.method)[0], []).append(took)
     return {name: statistics.fmean(values) for name, values in seconds.items()}
 

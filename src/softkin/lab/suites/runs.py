@@ -169,15 +169,18 @@ def table(
     notes = [f"{spec.reference}. Scale {scale}: {spec.about(scale)}."]
     notes.append(
         "In %: the paper's value → ours, mean ± standard deviation over seeds. P: winning scores, O: all scores, "
-        "summed per sample. Floor: what smoothing alone adds to KDE O, from which no winner is derived. The .csv has "
-        "every number, also under perfect calibration and with the kernel density as the paper writes it."
+        "summed per sample. Floor: what smoothing alone adds to KDE O, from which no winner is derived. The .csv of a "
+        "run has every number, also under perfect calibration and with the kernel density as the paper writes it."
     )
     shown = False
     for part in parts:
         results = of_part(part, folder)
         done = {(result.method, result.seed) for result in results}
         left = len(part.study.methods) * len(part.study.seeds) - len(done)
-        if left:
+        is_recorded = any(
+            spec.recorded(scale, part.row, metric, part.study.methods[0]) is not None for metric in METRICS
+        )
+        if left and (done or not is_recorded):
             notes.append(f"{part.study.name}: {left} results are missing; {_advice(spec, scale)} resumes.")
         for metric in ("accuracy", *METRICS, *_ood_metrics(part)):
             for method in part.study.methods:
