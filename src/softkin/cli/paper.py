@@ -27,7 +27,7 @@ NAME is table1 (CIFAR-100), table2 (Tiny-ImageNet), alpha, beta, ood, reliabilit
 With run it may be all: each in turn.
 Scale full trains the paper's networks for 200 epochs and needs GPUs; we have none, so how long it takes is not known.
 Scale small takes about seven hours on two cores for each table. --dry-run counts the trainings.
-Scale trial, which table1 and reliability have, trains one seed at fixed values: 25 minutes per training on one core. What it gave
+Scale trial, which only table1 has, trains one seed at fixed values: 25 minutes per training on one core. What it gave
 us is shown by `softkin paper table table1 --scale trial`, without training.
 Finished runs are kept in the folder: the same command resumes after any interruption, and a run that several tables or
 figures need is done once.
