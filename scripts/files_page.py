@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from softkin._core import named_labels
 from softkin._io import roles, tables
-from softkin.predictions import formats, inference, two_classes
+from softkin.predictions import formats, inference
 
 PAGE = Path(__file__).parent.parent / "docs" / "files.md"
 BEGIN, END = "<!-- inferred: scripts/files_page.py writes this -->", "<!-- /inferred -->"
@@ -26,7 +27,7 @@ def written() -> str:
     words = [*(word for known in roles.KINDS.values() for word in known), *roles.WEAK_WORDS]
     lines += [f"| scores of classes | the class with one of {_listed(words)} before or after it |"]
     lines += [f"| the names of all classes | {_listed(roles.CLASS_NAMES)} |"]
-    pairs = ", ".join(f"`{positive}` of `{negative}`/`{positive}`" for negative, positive in two_classes.PAIRS)
+    pairs = ", ".join(f"`{positive}` of `{negative}`/`{positive}`" for negative, positive in named_labels.PAIRS)
     lines += [f"| the positive label | {pairs}, and `spam` of `not spam`/`spam` |"]
     return "\n".join(lines)
 

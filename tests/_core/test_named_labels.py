@@ -103,7 +103,8 @@ def test_texts_are_told_from_numbers():
     assert named_labels.texts_of(np.arange(3)) is None
     assert named_labels.texts_of([0, 1]) is None
     assert named_labels.texts_of(pd.Series(["a", None])) is None
-    assert named_labels.columns_of(pd.DataFrame(P)) is None
+    assert named_labels.columns_of(pd.DataFrame(P)) == ["0", "1", "2"]
+    assert named_labels.columns_of(pd.DataFrame(P, columns=[1, 2, 3])) is None
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -342,3 +343,26 @@ def test_names_of_columns_may_hold_more_than_those_of_the_fit():
         torch.testing.assert_close(cal.predict_proba(longer.to_numpy(), class_names=[*longer]), expected)
     with pytest.raises(ValueError, match="in any order, but it lacks"):
         cal.predict_proba(scores.rename(columns={NAMES[0]: f"a{NAMES[0]}", NAMES[1]: f"b{NAMES[1]}"}))
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+def test_numbered_columns_in_another_order_are_matched_by_their_numbers():
+    """Of a data frame the column 2 is class 2, wherever it stands, in metrics and after a fit."""
+    y, mixed = P.argmax(axis=1), pd.DataFrame(P[:, [2, 0, 1]], columns=[2, 0, 1])
+    assert metrics.accuracy(mixed, y) == 1
+    fitted = calibrators.TemperatureScaling().fit(mixed, y, from_probabilities=True)
+    plain = calibrators.TemperatureScaling().fit(P, y, from_probabilities=True)
+    assert fitted.temperature_ == pytest.approx(plain.temperature_)
+    expected = plain.predict_proba(P, from_probabilities=True)
+    for order in ([0, 1, 2], [1, 0, 2]):  # answers come in the order of the columns
+        found = fitted.predict_proba(pd.DataFrame(P[:, order], columns=order), from_probabilities=True)
+        np.testing.assert_allclose(np.asarray(found), expected[:, order], atol=1e-12)
+    rule = decisions.Abstain(0.3).fit(mixed, y, from_probabilities=True)
+    assert rule.evaluate(mixed, y, from_probabilities=True)["error"].value == 0
+
+
+@pytest.mark.parametrize(("no", "yes"), [("nein", "ja"), ("no", "yes"), ("Negative", "Positive"), ("cat", "dog")])
+def test_a_single_score_is_of_the_positive_word(no, yes):
+    labels = [yes, no, yes, no, yes]
+    with pytest.warns(UserWarning, match=f"the scores are taken to be of {no}, {yes}"):
+        assert metrics.accuracy([0.9, 0.2, 0.7, 0.4, 0.6], labels) == 1

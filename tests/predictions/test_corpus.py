@@ -588,6 +588,16 @@ TWO = [
     binary("such labels in capitals", {"status": called("STAY", "CHURN"), "churn_prob": P, "tenure": AGE}, "`status` is read as the labels",
            ["STAY", "CHURN"]),
     binary("a score in percent", {"is_spam": YES, "spam_score": [100 * p for p in P], "length": AGE}, "read as percent"),
+    *(csv(f"{yes} before {no}, beside 0 and 1", {"y": YES, form.format(yes): P, form.format(no): [round(1 - p, 4) for p in P]},
+          f"`{form.format(yes)}` is of the positive class", names=[no, yes])
+      for no, yes, form in (("no", "yes", "prob_{}"), ("No", "Yes", "{}"), ("negative", "positive", "{}"), ("false", "true", "p_{}"))),
+    csv("yes before no, beside these words", {"obs": called("No", "Yes"), "Yes": P, "No": [round(1 - p, 4) for p in P]},
+        "`Yes` is of the positive class", names=["No", "Yes"]),
+    binary("dummies beside a score", {"sex_F": [j % 2 for j in range(N)], "sex_M": [1 - j % 2 for j in range(N)], "y": YES, "y_prob": P},
+           "left out: sex_F, sex_M"),
+    binary("shares that sum to 1 beside a score", {"sand": PROBS[:, 0].tolist(), "silt": PROBS[:, 1].tolist(), "clay": PROBS[:, 2].tolist(),
+           "y_true": YES, "y_prob": P}, "left out: sand, silt, clay"),
+    binary("a share that is called percent", {"is_fraud": YES, "fraud_pct": P}, "the score of class 1", kind="probs"),
     binary("a probability in percent", {"y_true": YES, "y_prob": [100 * p for p in P]}, "read as percent"),
     binary("words of another language", {"Umsatz": [7.5 * j for j in range(N)], "Gekündigt": called("nein", "ja"),
            "Wahrscheinlichkeit": P}, "`Gekündigt` is read as the labels", ["nein", "ja"]),
@@ -691,6 +701,11 @@ REFUSED += [
     ("grades", "a.csv", text({"correct": YES, "confidence": [round(10 * p) for p in P]}), {}, "as grades do.* divide it"),
     ("the likeliest classes alone", "a.csv", text({"target": TRUTH, "label": [f'"[{j % 7}, 8, 9]"' for j in range(N)],
      "prob": ['"[0.6, 0.3, 0.1]"'] * N}), {}, "the likeliest classes alone, those in `label`"),
+    ("logits of two models", "a.csv", text({"label": YES, "logit_lr": LOGITS[:, 0].tolist(), "logit_xgb": [2 * v + 0.1 for v in LOGITS[:, 0]]}),
+     {}, "`logit_lr` and `logit_xgb` rise and fall together, .* --class-columns logit_lr, or both"),
+    ("scores before and after", "a.csv", text({"label": YES, "score_before": LOGITS[:, 0].tolist(), "score_after": [v / 2 for v in LOGITS[:, 0]]}),
+     {}, "rise and fall together"),
+    ("percent that may be shares", "a.csv", text({"is_fraud": YES, "fraud_pct": P}), {}, "type --probs if 0.5 means 50 %"),
     ("a third label beside yes and no", "a.csv", text({"y_true": [*called("no", "yes")[:-2], "unknown", "unknown"], "y_prob": P}), {},
      "labels of more than two kinds, .*unknown"),
 ]  # fmt: skip
@@ -892,6 +907,9 @@ PAIRS = {
     "PyCaret": {"age": AGE, "target": CALLED, "prediction_label": GUESSED, "prediction_score": SURE},
     "the first two answers": {"image": [*range(N)], "top1": GUESSED, "top1_prob": SURE, "top2": CALLED[::-1],
                               "top2_prob": [f"{p:.4f}" for p in np.sort(PROBS)[:, 1]], "label": CALLED},
+    "KNIME": {"age": AGE, "kind": CALLED, "Prediction (kind)": GUESSED, "Prediction (kind) (Confidence)": SURE},
+    "the probability of a mistake": {"id": [*range(N)], "p_wrong": [round(1 - float(p), 4) for p in SURE],
+                                     "correct": [int(a == b) for a, b in zip(GUESSED, CALLED, strict=True)]},
     "mistakes in place of hits": {"id": [*range(N)], "confidence": SURE,
                                   "is_wrong": [int(a != b) for a, b in zip(GUESSED, CALLED, strict=True)]},
     "errors beside a score": {"max_prob": SURE, "error": [str(a != b) for a, b in zip(GUESSED, CALLED, strict=True)]},
@@ -916,6 +934,14 @@ def test_an_answer_its_score_and_the_truth_are_pairs(tmp_path, what):
     np.testing.assert_allclose(found.probabilities[:, 1].numpy(), PROBS.max(axis=1), atol=1e-4)
     assert "is read as the confidence of pairs" in said
     assert ("stars before the numbers of prediction are left out" in said) == (what == "Weka's star")
+
+
+def test_few_percent_beside_a_name_that_says_probability(tmp_path):
+    """No probability is 25; without a name, numbers up to 30 may be log-odds."""
+    percent = Case("few percent", "a.csv", text({"y_true": [0, 0, 1, 1, 0], "y_prob": [1, 4, 12, 25, 3]}))
+    found, said = loaded(tmp_path, percent)
+    assert found.probabilities[:, 1].tolist() == [0.01, 0.04, 0.12, 0.25, 0.03]
+    assert "`y_prob` is read as percent, going up to 25" in said
 
 
 SAID: dict[str, Callable[[int], Any]] = {

@@ -10,13 +10,26 @@ from torch import Tensor
 from softkin._core.assumption import Assumption
 from softkin._core.names import spelling, within
 
+PAIRS = (
+    ("0", "1"), ("-1", "1"), ("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"), ("negative", "positive"),
+    ("neg", "pos"), ("absent", "present"), ("off", "on"), ("nein", "ja"), ("non", "oui"), ("no", "si"), ("no", "sí"),
+    ("não", "sim"), ("nee", "ja"),
+)  # fmt: skip
+"""Labels of which the second is the positive one"""
+
 
 def columns_of(scores: Any) -> list[str] | None:
-    """The names of a data frame's columns, if they are all texts."""
+    """The names of a data frame's columns, if they are all texts, or the numbers 0 … K−1 in any order."""
     columns = getattr(scores, "columns", None)
     if columns is None or isinstance(scores, Tensor | np.ndarray):
         return None
     names = list(columns)
+    if (
+        len(names) > 1
+        and not any(isinstance(name, str | bool) for name in names)
+        and set(names) == {*range(len(names))}
+    ):
+        return [str(int(name)) for name in names]
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
@@ -166,6 +179,8 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
     if texts is None:
         columns = columns_of(scores) if names is None else in_order(names)
         columns = None if names is None and len(columns or ()) == 1 else columns  # one column is a score
+        if names is None and columns is not None and columns != sorted(columns, key=str) and _are_numbers(columns):
+            return _as_places(labels, columns), columns
         return _as_classes(labels, columns), columns
     shape = np.shape(scores)
     width = 2 if len(shape) == 1 or shape[1] == 1 else shape[1]
@@ -182,14 +197,40 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
                 "the columns, or pass a data frame whose columns have the names of the classes."
             )
         known = there
+        if len(shape) == 1 or shape[1] == 1:
+            known = next(
+                ([low, high] for low, high in _both_ways(there) if (spelling(low), spelling(high)) in PAIRS), there
+            )
         warnings.warn(
             f"the scores are taken to be of {', '.join(known[:5])}{' …' if len(known) > 5 else ''}, the labels in "
-            "alphabetical order.",
+            f"{'alphabetical order' if known == there else 'the order of no and yes'}.",
             Assumption,
             stacklevel=4,
         )
     place = {name: k for k, name in enumerate(known)}
     return np.array([place[text] for text in texts]), known
+
+
+def _both_ways(names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(names[0], names[1]), (names[1], names[0])]
+
+
+def _are_numbers(columns: Sequence[str]) -> bool:
+    return all(name.isdigit() for name in columns)
+
+
+def _as_places(labels: Any, columns: Sequence[str]) -> Any:
+    """Whole numbers as the places of the columns that are called so; anything else as it is."""
+    array = np.asarray(labels)
+    if (
+        array.dtype.kind not in "iu"
+        or array.ndim != 1
+        or not len(array)
+        or not set(map(str, array.tolist())) <= {*columns}
+    ):
+        return labels
+    place = {name: k for k, name in enumerate(columns)}
+    return np.array([place[str(label)] for label in array.tolist()])
 
 
 def _as_classes(labels: Any, classes: Sequence[str] | None) -> Any:

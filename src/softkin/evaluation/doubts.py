@@ -129,7 +129,8 @@ def _by_chance(
         return (
             f"Only {right}, fewer than by chance ({100 * chance:.1f} %): the two classes look turned round; a "
             "single score "
-            f"is turned with --positive-class {other}, two columns are named in their order with --class-names."
+            f"is turned with --positive-class {other}, two columns beside labels 0 and 1 with --class-columns, in the "
+            "other order."
         )
     turned = _turned(labels, answers, names)
     for step, word in ((1, "higher"), (-1, "lower")):

@@ -9,6 +9,7 @@ import torch
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.named_labels import PAIRS
 from softkin._core.names import spelling
 from softkin._io import roles
 from softkin._io.roles import ScoreKind
@@ -33,17 +34,71 @@ from softkin.predictions.inference import shown, sums_to_whole
 from softkin.predictions.label_columns import agreeing_labels
 from softkin.predictions.one_score import binary_labels, one_score, single_scores
 from softkin.predictions.request import Reading, kind_by_name
+from softkin.predictions.two_classes import plain
 
+ALIKE = 0.5  # correlation: two columns of scores that have more may be of one class
 FAR = 10  # times as large as the numbers of known classes: a column of such numbers is no class
 
 
 def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Reading) -> Columns:
     """The columns of scores: the stated ones, those with a word as in ``probs_cat``, or those that can be classes."""
-    name = table.name
     if reading.class_columns is not None:
         stated = list(reading.class_columns)
         called = [class_name_in(column) for column in stated]
-        return Columns(stated, called, _kind_of_columns(name, stated, reading))
+        return Columns(stated, called, _kind_of_columns(table.name, stated, reading))
+    found = _columns_of(table, columns, beside, reading)
+    _refuse_one_class(table, found, beside)
+    return _positive_last(table, found)
+
+
+def _positive_last(table: Table, found: Columns) -> Columns:
+    """Columns such as ``prob_yes``, ``prob_no`` in the order no, yes, so that labels 0 and 1 mean these."""
+    if found.class_names is None or len(found.scores) != 2:
+        return found
+    second, first = map(plain, found.class_names)
+    if (first, second) not in PAIRS or first.lstrip("-").isdigit():
+        return found
+    said = (
+        f"{table.name}: `{found.scores[0]}` is of the positive class, which labels call 1 (--class-columns overrules)."
+    )
+    return replace(
+        found, scores=found.scores[::-1], class_names=found.class_names[::-1], assumed=[*found.assumed, said]
+    )
+
+
+def _refuse_one_class(table: Table, found: Columns, beside: Beside) -> None:
+    """Refuse two columns of logits that rise and fall together, and with labels 0 and 1: scores of the same class.
+
+    Those of two classes differ where the label differs. Columns that labels or their own names show to be classes are
+    taken at their word.
+    """
+    labels = found.labels or beside.labels
+    forms = forms_in(table, labels)
+    if len(found.scores) != 2 or found.class_names is None or len(forms) != 2 or found.kind == "probs":
+        return
+    called = {plain(name) for name in found.class_names}
+    counted = all(re.fullmatch(r"(class|c|k)?[ _]?\d+", name) for name in called)
+    if labels is None or counted or called & forms or any(called == set(pair) for pair in PAIRS):
+        return
+    head = table.head([*found.scores, labels])
+    rows = [row for row in zip(*(head[column] for column in (*found.scores, labels)), strict=True) if None not in row]
+    values = torch.tensor([[float(first), float(second)] for first, second, _ in rows], dtype=torch.float64)
+    is_one = torch.tensor([plain(label) == max(forms) for _, _, label in rows])
+    if len(rows) < FEW or float(values.min()) >= 0 or not bool(is_one.any()) or bool(is_one.all()):
+        return
+    rise = values[is_one].mean(dim=0) - values[~is_one].mean(dim=0)
+    together = torch.corrcoef(values.T)[0, 1]
+    if float(together) > ALIKE and bool((rise > 0).all() | (rise < 0).all()):
+        first, second = found.scores
+        raise SoftkinError(
+            f"{table.name}: `{first}` and `{second}` rise and fall together, as scores of one class by two models do, "
+            f"or features; take one with --class-columns {first}, or both as two classes with --class-columns "
+            f"{first},{second}."
+        )
+
+
+def _columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Reading) -> Columns:
+    name = table.name
     numbers = [column for column in columns if table.columns[column] == "number" and column not in beside]
     head = table.head(numbers)
     if reading.positive_class is not None and len(single_scores(numbers, head, set())) == 1:
@@ -125,11 +180,20 @@ def _is_binary(
     if len(scores) != 1 or not are_fractions(head[scores[0]]):
         return False
     is_called = roles.role_of(scores[0]) == "score" or roles.class_of(scores[0]) is not None
-    if (len(head[scores[0]]) < LEAST and not is_called) or summing_to_whole(table, numbers, head, beside)[0]:
+    if len(head[scores[0]]) < LEAST and not is_called:
+        return False
+    whole = summing_to_whole(table, numbers, head, beside)[0]
+    if whole and (scores[0] in whole or roles.role_of(scores[0]) != "score" or _of_the_highest(head, scores[0], whole)):
         return False
     if len(named_by_labels(table, numbers, beside, whole=False)[0]) > 1:
         return False
     return bool(answers) if beside.labels is None else len(forms_in(table, beside.labels)) == 2
+
+
+def _of_the_highest(head: Mapping[str, Sequence[Any]], score: str, classes: Sequence[str]) -> bool:
+    """Whether a score is the highest of the classes' in every row, up to rounding; else it is no score of theirs."""
+    values = matrix(head, [score, *classes])
+    return bool(((values[:, 0] - values[:, 1:].amax(dim=1)).abs() <= checks.MOST_ROUNDING).all())
 
 
 def _with_labels(table: Table, columns: Sequence[str], found: Columns, beside: Beside, reading: Reading) -> Columns:

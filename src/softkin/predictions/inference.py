@@ -76,7 +76,14 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "`--positive-class NAME`"),
     ("numbers beside the one score of a binary model: amounts, ages, features", "left out and named, if there are "
      "two kinds of labels and only one column lies between 0 and 1 or is called a score", "`--class-columns NAME`"),
-    ("one score in percent", "divided by 100, if it goes above 30", "`--logits`"),
+    ("one score in percent", "divided by 100, if it goes above 30, or above 1 under a name that says probability; "
+     "refused if it is called percent and never above 1", "`--logits`, `--probs`"),
+    ("columns of yes and no, or another pair in the list below, beside labels 0 and 1",
+     "1 is the positive one of the pair, wherever it stands", "`--class-columns A,B`"),
+    ("`p_wrong`, `error_probability` beside whether answers were right", "1 minus it is the confidence", ""),
+    ("two columns of logits that rise and fall together, and with labels of two kinds",
+     "refused: they may be scores of one class by two models, or features", "`--class-columns A`, or `A,B` if they are "
+     "two classes"),
     ("one score for each sample of a binary model",
      "the score is of the class that its name says (`prob_spam`), or of the positive label of a pair in the list "
      "below; "

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from softkin import SoftkinError
+from softkin._core.named_labels import PAIRS
 from softkin._core.names import spelling
 from softkin._io import roles
 from softkin._io.tables import Table
@@ -25,7 +26,7 @@ from softkin.predictions.columns import (
 )
 from softkin.predictions.inference import sums_to_whole
 from softkin.predictions.request import Reading
-from softkin.predictions.two_classes import PAIRS, plain
+from softkin.predictions.two_classes import plain
 
 MOST_KINDS = 5  # of labels, of which a single score may be about one
 SCORE_WORDS = frozenset((

@@ -38,6 +38,9 @@ HEAD = 1000  # rows that show what an array holds
 SCORES = ("prob", "probability", "p", "forecast", "risk", "propensity", "likelihood", *LOGARITHMS)
 """Names of confidences that count only beside outcomes"""
 
+MISTAKE = frozenset(("wrong", "error", "incorrect", "mistake", "failure"))
+"""Words in the name of a score that is about a wrong answer"""
+
 _LATER = re.compile(r"top_?([2-9]|\d\d)_")  # the second answer and those after it, with their scores
 
 
@@ -53,6 +56,11 @@ class Parts:
     """The sentence about what was assumed"""
     turned: bool = False
     """Whether ``outcome`` says that the answer was wrong"""
+
+    @property
+    def of_mistake(self) -> bool:
+        """Whether the score is the probability that the answer is wrong, as its name says."""
+        return not MISTAKE.isdisjoint(roles.plain(self.score).split("_"))
 
 
 def found(
@@ -70,6 +78,8 @@ def found(
         return _stated(columns, name, reading)
     if reading.positive_class is not None or reading.class_columns is not None or reading.label_column is not None:
         return None
+    if (of_knime := _of_knime(columns)) is not None:
+        return of_knime
     outcome = roles.find(columns, "outcome") or _judged(columns, head)
     mistakes = [column for column in columns if roles.plain(column) in roles.MISTAKES]
     is_alone = roles.find(columns, "label") is None or roles.find(columns, "confidence") is not None
@@ -100,6 +110,17 @@ def found(
             label,
             why=f"`{score}` is read as the confidence of pairs, `{label}` as whether it was right {overrules}",
         )
+    return None
+
+
+def _of_knime(columns: Sequence[str]) -> Parts | None:
+    """A class, ``Prediction (class)`` and ``Prediction (class) (Confidence)``, as KNIME writes them alone."""
+    for label in columns:
+        answer = f"Prediction ({label})"
+        score = f"{answer} (Confidence)"
+        if answer in columns and score in columns and not any(f"P ({label}=" in column for column in columns):
+            why = f"`{score}` is read as the confidence of pairs, which are right where `{answer}` is `{label}`"
+            return Parts(score, label, answer, why)
     return None
 
 
@@ -199,12 +220,14 @@ def from_table(table: Table, parts: Parts, ids: str | None, reading: Reading) ->
             cells = [rows.cells(column) for column in own]
             answers = cells[2] if parts.prediction is not None else None
             scores = _scores(cells[0], unit, parts.score, rows.where)
+            scores = 1 - scores if parts.of_mistake else scores
             labels = outcomes(cells[1], answers, parts.outcome, rows.where)
             labels = 1 - labels if parts.turned else labels
             _, own_ids, own_texts = beside.of(rows)
             yield Block(two_columns(scores), labels, own_ids, own_texts, **beside.about(rows))
 
     why = [] if parts.why is None else [f"{table.name}: {parts.why}."]
+    why += [_about_mistakes(table.name, parts)] if parts.of_mistake else []
     file = opened(table.name, table.num_rows, blocks, (*table.assumed, *why, *said))
     return replace(file, table=table, score_columns=(parts.score,))
 
@@ -241,6 +264,7 @@ def in_arrays(
             answers = None if parts.prediction is None else cells[parts.prediction]
             where = partial(_in_array, name, start)
             scores = _scores(cells[parts.score], unit, parts.score, where)
+            scores = 1 - scores if parts.of_mistake else scores
             labels = _outcomes_or_none(cells[parts.outcome], answers, parts.outcome, where)
             labels = 1 - labels if parts.turned else labels
             more = beside.of_arrays(rows, start, count)
@@ -248,7 +272,14 @@ def in_arrays(
             start += len(scores)
 
     why = [] if parts.why is None else [f"{name}: {parts.why}."]
+    why += [_about_mistakes(name, parts)] if parts.of_mistake else []
     return opened(name, num_rows, blocks, (*why, *said))
+
+
+def _about_mistakes(name: str, parts: Parts) -> str:
+    return (
+        f"{name}: `{parts.score}` is taken for the probability that the answer is wrong; the confidence is 1 minus it."
+    )
 
 
 def _in_array(name: str, start: int, row: int) -> str:

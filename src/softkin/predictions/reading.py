@@ -11,6 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._io import files, roles
@@ -89,7 +92,7 @@ def _completed(opened: PredictionFile, reading: Reading, labels: label_files.Lab
     if labels is not None:
         opened = label_files.beside(opened, labels)
     opened = unlabelled.of_labelled(opened, keep=reading.keep_unlabelled)
-    return _of_classes(_of_known_kind(opened), reading)
+    return _of_classes(_of_known_kind(opened, reading.kind), reading)
 
 
 def from_table(table: table_files.Table) -> PredictionFile:
@@ -120,7 +123,27 @@ def from_dataframe(frame: Any, labels: Any = None, **options: Any) -> Prediction
     return replace(opened.read(progress=False), name=None)
 
 
-def _of_known_kind(source: PredictionFile) -> PredictionFile:
+def _single_percent(source: PredictionFile, values: Tensor, stated: ScoreKind | None) -> PredictionFile | None:
+    """The file with its single probabilities, of which some are above 1, divided by 100; None if they are not so.
+
+    Raises:
+        SoftkinError: The score is called percent, but its numbers may be shares.
+    """
+    low, high = (float(end) for end in torch.aminmax(values))
+    score = source.score_name or "its score"
+    if source.kind == "probs" and low >= 0 and 1 + checks.UNIT_ROUNDING < high <= 100:
+        why = f"{source.name}: `{score}` is read as percent, going up to {high:g}."
+        return replace(source, blocks_of=_divided_by_100(source), assumed=(*source.assumed, why))
+    words = roles.plain(score).split("_")
+    if stated is None and low >= 0 and high <= 1 and ("%" in score or {"pct", "percent", "percentage"} & {*words}):
+        raise SoftkinError(
+            f"{source.name}: `{score}` is called percent, but no number is above {high:g}; type --probs if 0.5 means "
+            "50 %, and divide the column by 100 if it means half a percent."
+        )
+    return None
+
+
+def _of_known_kind(source: PredictionFile, stated: ScoreKind | None) -> PredictionFile:
     """The file with the kind of scores that its first rows show, unless it is known; percent become shares."""
     is_single = source.num_classes == 1
     if source.kind == "logits" or source.are_pairs:
@@ -135,6 +158,10 @@ def _of_known_kind(source: PredictionFile) -> PredictionFile:
         if source.columns_named and len(names) > 1
         else "its numbers"
     )
+    if is_single:
+        found = _single_percent(source, first.values.double(), stated)
+        if found is not None:
+            return found
     are_percent = inference.are_percent if is_single else inference.sum_to_100
     if source.kind is not None and not are_percent(first.values):
         return source

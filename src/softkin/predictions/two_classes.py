@@ -11,18 +11,13 @@ from torch import Tensor
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.named_labels import PAIRS
 from softkin._core.names import spelling
 from softkin._io import files
 from softkin._io.roles import ScoreKind
 from softkin.predictions.blocks import Block, PredictionFile
 from softkin.predictions.request import Reading
 
-PAIRS = (
-    ("0", "1"), ("-1", "1"), ("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"), ("negative", "positive"),
-    ("neg", "pos"), ("absent", "present"), ("off", "on"), ("nein", "ja"), ("non", "oui"), ("no", "si"), ("no", "sí"),
-    ("não", "sim"), ("nee", "ja"),
-)  # fmt: skip
-"""Labels of which the second is the positive one"""
 NOT = re.compile(r"(?:not|non|no|un|never) ?(.+)")
 MOST_KINDS = 100  # different labels that are kept to find the two classes
 SCANNED = 2**14  # rows read at a time to see which labels there are
