@@ -179,7 +179,8 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
     if texts is None:
         columns = columns_of(scores) if names is None else in_order(names)
         columns = None if names is None and len(columns or ()) == 1 else columns  # one column is a score
-        if names is None and columns is not None and columns != sorted(columns, key=str) and _are_numbers(columns):
+        own = columns_of(scores)
+        if columns is not None and own is not None and set(own) == set(columns) and _are_numbers(columns):
             return _as_places(labels, columns), columns
         return _as_classes(labels, columns), columns
     shape = np.shape(scores)
