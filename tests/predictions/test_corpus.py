@@ -588,6 +588,8 @@ TWO = [
     binary("such labels in capitals", {"status": called("STAY", "CHURN"), "churn_prob": P, "tenure": AGE}, "`status` is read as the labels",
            ["STAY", "CHURN"]),
     binary("a score in percent", {"is_spam": YES, "spam_score": [100 * p for p in P], "length": AGE}, "read as percent"),
+    csv("columns that only count, beside words", {"LABEL_1": P, "LABEL_0": [round(1 - p, 4) for p in P], "label": called("neg", "pos")},
+        "its scores are taken to be of neg, pos", names=["neg", "pos"]),
     *(csv(f"{yes} before {no}, beside 0 and 1", {"y": YES, form.format(yes): P, form.format(no): [round(1 - p, 4) for p in P]},
           f"`{form.format(yes)}` is of the positive class", names=[no, yes])
       for no, yes, form in (("no", "yes", "prob_{}"), ("No", "Yes", "{}"), ("negative", "positive", "{}"), ("false", "true", "p_{}"))),

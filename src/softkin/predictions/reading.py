@@ -197,8 +197,7 @@ def _of_classes(source: PredictionFile, reading: Reading) -> PredictionFile:
 def _named_by_labels(source: PredictionFile) -> PredictionFile:
     """The file with its labels as class names in alphabetical order, if scores have no names and are as many."""
     own = source.class_names
-    counted = (sorted(map(str, range(first, first + source.num_classes))) for first in (0, 1))
-    if own is not None and sorted(own) not in counted:
+    if own is not None and _counted(own) is None:
         return source
     with files.reading(source.name, "predictions"):
         first = next(source.blocks_of(FIRST), None)
@@ -208,8 +207,8 @@ def _named_by_labels(source: PredictionFile) -> PredictionFile:
     if len(names) != source.num_classes:
         return source
     numbers = _numbers_of(names)
-    if numbers is not None and own is not None and sorted(map(str, numbers)) == sorted(own):
-        if "0" not in own:
+    if numbers is not None and own is not None and sorted(numbers) == sorted(_counted(own) or ()):
+        if 0 not in numbers:
             return source  # label Class_1 is the class of column Class_1
         names = [name for _, name in sorted(zip(numbers, names, strict=True))]
     elif numbers is not None and numbers != sorted(numbers):
@@ -231,6 +230,13 @@ def _numbers_of(names: Sequence[str]) -> list[int] | None:
     return [int(part[2]) for part in parts if part]
 
 
+def _counted(names: Sequence[str]) -> list[int] | None:
+    """The numbers of names that only count classes, from 0 or 1: ``0``, ``1``, or ``LABEL_0``, ``LABEL_1``; or None."""
+    numbers = [int(name) for name in names] if all(re.fullmatch(r"[0-9]{1,9}", name) for name in names) else None
+    numbers = _numbers_of(names) if numbers is None else numbers
+    return numbers if numbers and sorted(numbers) in ([*range(len(names))], [*range(1, len(names) + 1)]) else None
+
+
 def _are_words(labels: Any) -> bool:
     """Whether labels are texts that are no numbers."""
     listed = labels.tolist() if hasattr(labels, "tolist") else labels
@@ -242,9 +248,8 @@ def _named(source: PredictionFile, names: list[str]) -> PredictionFile:
     own = source.class_names
     if names == own:
         return source
-    numbers = own is not None and all(re.fullmatch(r"[0-9]+", name) for name in own)
-    counted = [list(range(first, first + len(names))) for first in (0, 1)]
-    if own is not None and not (numbers and sorted(map(int, own)) in counted):
+    numbers = None if own is None else _counted(own)
+    if own is not None and numbers is None:
         raise SoftkinError(
             f"{source.name} has class names of its own, {', '.join(own[:3])}{' …' if len(own) > 3 else ''}; "
             "leave --class-names out."
@@ -253,7 +258,7 @@ def _named(source: PredictionFile, names: list[str]) -> PredictionFile:
         raise SoftkinError(f"{source.name} has {source.num_classes} classes, and --class-names names {len(names)}.")
     if own is None:
         return replace(source, class_names=names)
-    order = sorted(range(len(own)), key=lambda j: int(own[j]))  # the columns in the order of their numbers
+    order = sorted(range(len(own)), key=(numbers or []).__getitem__)  # the columns in the order of their numbers
 
     def blocks(rows: int) -> Iterator[Block]:
         for block in source.blocks_of(rows):
