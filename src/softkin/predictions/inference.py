@@ -40,8 +40,9 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "taken, if there is none of a name in the list below and no two rows have the same", "`--ignore-columns NAME`"),
     ("the labels are in another file", "beside `logits.npy` or `.pt`, `labels.npy`, `y_true.npy` and the like are "
      "found",
-     "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line; rows are matched by ids, classes "
-     "by names, if both files have them"),
+     "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line; rows are matched by ids, or "
+     "by a column of both (such as `filename`) that tells them apart, classes by names; else rows are taken by "
+     "position. `--label-column` may name a column of it"),
     ("labels from 1 to K, as `2.0`, as a column (N, 1), or in another spelling (`CAT `)", "understood", ""),
     ("rows without a label (empty, NaN, a word for nothing, −100; −1 unless that may be a class), or without any score",
      "left out; `apply` keeps them; refused if they are more than half", ""),
