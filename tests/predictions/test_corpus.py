@@ -197,6 +197,16 @@ THREE = [
         | scores(name="P({})"), "`Real species` is read as the labels"),
     csv("a column that is the class with the highest score in every row", {"auto tag": GUESSED, "agent tag": CALLED}
         | scores(name="{} score"), "`agent tag` is read as the labels"),
+    *(csv(f"predictions called {label} beside the truth called {truth}", {truth: CALLED, label: GUESSED} | scores(),
+          f"`{truth}` is read as the labels, since `{label}` is the class with the highest score in every row")
+      for truth, label in (("y", "label"), ("actual_species", "class"), ("annotator", "label"), ("gold standard", "label"),
+                           ("key", "answer"))),
+    csv("predictions called label beside the truth, both numbered", {"key": TRUTH, "label": [NAMES.index(name) for name in GUESSED]} | scores(),
+        "`key` is read as the labels, since `label` is the class with the highest score in every row"),
+    csv("numbers of classes in another order than their scores, and their names", {"label": [[2, 0, 1][k] for k in TRUTH],
+        "label_name": CALLED} | scores(name="prob_{}"), "`label_name` is read as the labels, as its names show the order"),
+    csv("a sure truth that the model always knows, and a reader's opinion", {"y_true": CALLED, "reader": [NAMES[k - 1] for k in TRUTH]}
+        | scores(np.eye(3)[TRUTH] * 0.7 + 0.1), "left out: reader", off=1),
     csv("labels of readers and their consensus", {"reader 1": GUESSED, "consensus": CALLED} | scores(name="p_{}"),
         "left out: reader 1"),
     csv("classes with a percent sign in their names", {"file": ["x.png"] * N, "true species": CALLED}

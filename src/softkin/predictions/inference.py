@@ -25,7 +25,9 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
     ("labels under a name that is not in the list below",
      "the labels are the column whose texts are names of other columns; if there are several, words in their names "
      "(true, actual, final; predicted, guess) decide. Or they are the column with the words of the predictions, or "
-     "`species` beside `predicted_species`. "
+     "`species` beside `predicted_species`. If the column of a usual name is the class with the highest score in every "
+     "row, and another of class names is not, that one is the truth. Names beside a column of numbers are taken if "
+     "they show another order of the classes. "
      "If there is a single score, the labels are the only column with two values, such as 0 and 1. Otherwise they are "
      "the only column of class numbers (or with as many different words as there are scores) that agrees with the "
      "highest score more often than guessing would, but not in every row", "`--label-column NAME`"),
