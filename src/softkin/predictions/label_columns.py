@@ -9,7 +9,7 @@ import torch
 from softkin import SoftkinError
 from softkin._core.names import spelling
 from softkin._io import roles
-from softkin._io.tables import Table
+from softkin._io.tables import EMPTY, Table
 from softkin.predictions.blocks import Beside
 from softkin.predictions.columns import (
     LEAST,
@@ -45,15 +45,29 @@ def find_labels(table: Table, columns: list[str], reading: Reading) -> tuple[str
     head = table.head(texts) if texts else {}
     found = []
     for column in texts:
-        values = {spelling(cell) for cell in head[column] if isinstance(cell, str)}
+        values = {spelling(cell) for cell in head[column] if isinstance(cell, str)} - (NOTHING - classes)
         if values and values <= classes - {spelling(column)}:
             found.append(column)
+    found = found or ([] if called is not None else _of_numbered(table, columns))
     if called in found or not found:
         return called, []
     true = the_true_one(table, found)
     if true is None:
         return called, []
     return true, [f"{table.name}: `{true}` is read as the labels, since it holds names of columns."]
+
+
+NOTHING = frozenset(spelling(word) for word in EMPTY)
+
+
+def _of_numbered(table: Table, columns: Sequence[str]) -> list[str]:
+    """The columns whose numbers are those that other columns are called by, such as years, which do not just count."""
+    numbers = [column for column in columns if table.columns[column] == "number"]
+    classes = {plain(name) for column in numbers if (name := class_name_in(column)).isdigit()}
+    if len(classes) < 2 or max(map(int, classes)) <= len(classes):
+        return []
+    forms = {column: forms_in(table, column) for column in numbers if not class_name_in(column).isdigit()}
+    return [column for column, own in forms.items() if len(own) > 1 and own <= classes]
 
 
 def _like_predictions(table: Table, texts: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -156,10 +170,6 @@ def agreeing_labels(
 
     One that agrees in every row may hold predictions, so it is not taken.
     """
-    flag = _flag_of_second(table, columns, found)
-    if flag is not None:
-        why = f"`{flag}` is read as the labels, 1 for the second of the two classes (--label-column overrules)."
-        return flag, [f"{table.name}: {why}"]
     values = matrix(table.head(found.scores), found.scores)
     if len(values) < LEAST or not bool(torch.isfinite(values).all()):
         return None, []
@@ -258,15 +268,19 @@ def _classes_in(table: Table, column: str, names: Sequence[str]) -> list[int | N
     return [None if cell is None else place[spelling(cell)] for cell in cells]
 
 
-def _flag_of_second(table: Table, columns: Sequence[str], found: Columns) -> str | None:
-    """The column of zeros and ones that is called after the second of two classes, such as ``is_spam``."""
+def flag_of_one(table: Table, columns: Sequence[str], found: Columns) -> tuple[str, int] | None:
+    """(column, place of the class) of zeros and ones that are called after one of two classes, such as ``is_spam``."""
     if found.class_names is None or len(found.scores) != 2:
         return None
-    second = roles.plain(found.class_names[1])
-    flags = [
-        c for c in columns if c not in found.scores and roles.plain(c) in (second, f"is_{second}", f"was_{second}")
-    ]
-    return flags[0] if len(flags) == 1 and forms_in(table, flags[0]) == {"0", "1"} else None
+    places = {form: k for k, name in enumerate(found.class_names) for form in _flags_of(roles.plain(name))}
+    flags = [column for column in columns if column not in found.scores and roles.plain(column) in places]
+    if len(flags) != 1 or forms_in(table, flags[0]) != {"0", "1"}:
+        return None
+    return flags[0], places[roles.plain(flags[0])]
+
+
+def _flags_of(name: str) -> tuple[str, str, str]:
+    return name, f"is_{name}", f"was_{name}"
 
 
 def _as_numbers(cells: Sequence[Any], names: Sequence[str] | None, num_classes: int) -> list[int]:
@@ -275,7 +289,7 @@ def _as_numbers(cells: Sequence[Any], names: Sequence[str] | None, num_classes: 
     kinds = set(forms)
     are_numbered = names is None or all(name.isdigit() for name in names)
     if all(form.isdigit() for form in forms):
-        place = {name: k for k, name in enumerate(names or ())} if are_numbered else {}
+        place = {plain(name): k for k, name in enumerate(names or ())} if are_numbered else {}
         if not kinds <= set(place):
             first = int(not kinds & {"0"} and str(num_classes) in kinds)
             place = {str(k + first): k for k in range(num_classes)}
