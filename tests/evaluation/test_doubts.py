@@ -32,6 +32,15 @@ def test_an_ordinary_file_is_not_doubted():
     assert doubts.of_predictions(known, known.probabilities.amax(1)) == []
 
 
+def test_labels_that_equal_every_answer_are_doubted_unless_the_model_is_very_sure():
+    answers, sure = P.argmax(1), np.eye(K)[P.argmax(1)] * 0.999 + 0.001 / K
+    doubt = "The labels equal the model's answers in every row, though it is .* % sure: are these the predictions"
+    assert re.match(doubt, said(answers)[0])
+    assert said(answers, sure) == []  # of 600 answers, half a one is expected to be wrong
+    assert said(answers[:29], P[:29]) == []
+    assert said(np.where(np.arange(N) == 7, (answers + 1) % K, answers)) == []
+
+
 def test_calibrated_chance_is_not_doubted():
     # A model that knows nothing and says so is as right as chance, and not surer than it.
     flat = np.full((N, K), 1 / K) + GENERATOR.normal(0, 1e-3, (N, K))

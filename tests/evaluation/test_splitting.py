@@ -2,6 +2,7 @@
 
 import csv
 import io
+import warnings
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softkin import SoftkinError, calibrators, predictions
-from softkin.evaluation import splitting
+from softkin.evaluation import from_files, splitting
 
 N = 101
 G = torch.Generator().manual_seed(3)
@@ -208,3 +209,26 @@ def test_a_class_that_a_part_lacks_is_named(tmp_path):
     path = write(tmp_path / "a.csv", COLUMNS | {"label": labels, "day": [str(n) for n in range(N)]})
     with pytest.warns(UserWarning, match="the part `test` has no row of owl"):
         splitting.split(path, by="day")
+
+
+def said_by(function, path, **options):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        function(path, **options)
+    return " ".join(str(one.message) for one in said)
+
+
+@pytest.mark.parametrize("words", [("train", "test"), ("Training", "validation")])
+def test_parts_that_a_file_has_already_are_told(words, tmp_path):
+    path = write(tmp_path / "a.csv", COLUMNS | {"split": [words[0] if n % 3 else words[1] for n in range(N)]})
+    there = f"`split` says {words[0]} in 67 rows, {words[1]} in 34 rows"
+    assert f"{there}; they are dealt alike" in said_by(splitting.split, path)
+    assert f"{there}; all are measured together, and rows that the" in said_by(from_files.evaluate_file, path)
+    assert there not in said_by(from_files.evaluate_file, path, group="split")
+
+
+@pytest.mark.parametrize("cells", [[n % 5 for n in range(N)], ["test"] * N])
+def test_folds_and_test_rows_alone_are_no_parts_to_tell_of(cells, tmp_path):
+    path = write(tmp_path / "a.csv", COLUMNS | {"split": cells})
+    said = said_by(from_files.evaluate_file, path) + said_by(splitting.split, path)
+    assert "`split` says" not in said

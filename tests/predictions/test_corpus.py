@@ -197,6 +197,21 @@ THREE = [
         | scores(name="P({})"), "`Real species` is read as the labels"),
     csv("a column that is the class with the highest score in every row", {"auto tag": GUESSED, "agent tag": CALLED}
         | scores(name="{} score"), "`agent tag` is read as the labels"),
+    *(csv(f"predictions called {label} beside the truth called {truth}", {truth: CALLED, label: GUESSED} | scores(),
+          f"`{truth}` is read as the labels, since `{label}` is the class with the highest score in every row")
+      for truth, label in (("y", "label"), ("actual_species", "class"), ("annotator", "label"), ("gold standard", "label"),
+                           ("key", "answer"))),
+    csv("predictions called label beside the truth, both numbered", {"key": TRUTH, "label": [NAMES.index(name) for name in GUESSED]} | scores(),
+        "`key` is read as the labels, since `label` is the class with the highest score in every row"),
+    csv("numbers of classes in another order than their scores, and their names", {"label": [[2, 0, 1][k] for k in TRUTH],
+        "label_name": CALLED} | scores(name="prob_{}"), "`label_name` is read as the labels, as its names show the order"),
+    csv("years in a column called year", scores(names=[2019, 2020, 2021]) | {"year": [2019 + k for k in TRUTH]},
+        "`year` is read as the labels, since it holds names of columns", names=["2019", "2020", "2021"]),
+    *(csv(f"codes {what} leading zeros", scores(name="p_{}", names=["010", "020", "100"]) | {"code": [codes[k] for k in TRUTH]},
+          "`code` is read as the labels, since it holds names of columns", names=["010", "020", "100"])
+      for what, codes in (("with", ["010", "020", "100"]), ("without", ["10", "20", "100"]))),
+    csv("a sure truth that the model always knows, and a reader's opinion", {"y_true": CALLED, "reader": [NAMES[k - 1] for k in TRUTH]}
+        | scores(np.eye(3)[TRUTH] * 0.7 + 0.1), "left out: reader", off=1),
     csv("labels of readers and their consensus", {"reader 1": GUESSED, "consensus": CALLED} | scores(name="p_{}"),
         "left out: reader 1"),
     csv("classes with a percent sign in their names", {"file": ["x.png"] * N, "true species": CALLED}
@@ -553,6 +568,10 @@ TWO = [
     binary("H2O", {"predict": [int(p > 0.5) for p in P], "p0": [round(1 - p, 4) for p in P], "p1": P, "actual": YES}, "left out: predict"),
     binary("both scores beside the truth", {"mail": [f"m{j}" for j in range(N)], "ham_prob": [round(1 - p, 4) for p in P],
                                             "spam_prob": P, "is_spam": YES}, "`is_spam` is read as the labels", ["ham", "spam"]),
+    binary("both scores beside the truth of the first", {"is_fraud": YES, "prob_fraud": P, "prob_legit": [round(1 - p, 4) for p in P]},
+           "`is_fraud` is read as the labels, 1 for fraud", ["legit", "fraud"]),
+    binary("a predicted risk and its outcome", {"patient_id": [*range(N)], "predicted_risk": P, "outcome": YES},
+           "`predicted_risk` is read as the confidence of pairs, `outcome` as whether it was right", ["wrong", "right"]),
     binary("features beside a score", {"Time": [60 * j for j in range(N)], "V1": LOGITS[:, 1].tolist(), "V2": LOGITS[:, 2].tolist(),
                                        "Amount": [12.5 * j for j in range(N)], "score": P, "Class": YES}, "left out: Time, V1, V2, Amount"),
     binary("a rate of default", {"loan_id": [*range(N)], "amount": [1000 * j for j in range(N)], "PD": P, "default_flag": YES},
@@ -984,3 +1003,11 @@ def test_an_outcome_that_is_named_may_say_what_was_wrong(tmp_path):
     found, said = loaded(tmp_path, case)
     assert found.labels.tolist() == [1 - k for k in wrong]
     assert "`misclassified` is read as whether the answer was wrong" in said
+
+
+def test_labels_under_any_name_may_lack_some_in_the_word_of_another_program(tmp_path):
+    columns = {name: [*cells, "0.3"] for name, cells in scores().items()} | {"obs": [*CALLED, "NA"]}
+    found, said = loaded(tmp_path, csv("R's word for nothing", columns | {"owl": [*scores()["owl"], "0.4"]}))
+    assert found.labels.tolist() == TRUTH
+    assert "`obs` is read as the labels, since it holds names of columns" in said
+    assert "1 of 25 rows has no label in `obs`" in said

@@ -36,11 +36,11 @@ def predictions(folder, suffix, *, ids=True):
     return path
 
 
-def read(path, labels):
+def read(path, labels, **options):
     """The predictions with these labels, and what was said about the files."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        return reading.read(path, labels=labels), " ".join(str(one.message) for one in said)
+        return reading.read(path, labels=labels, **options), " ".join(str(one.message) for one in said)
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])
@@ -162,3 +162,96 @@ def test_a_repeated_id_is_found_in_one_pass():
     with pytest.raises(SoftkinError, match="'2999' stands in 2 rows"):
         there.of(["5"], str)
     assert Text.compared < 3 * 3000
+
+
+FILES = {"filename": ["a.png", "b.png", "c.png", "d.png"], "cat": [0.9, 0.2, 0.8, 0.3], "dog": [0.1, 0.8, 0.2, 0.7]}
+TRUTH = ["cat", "dog", "cat", "dog"]
+OTHER = [2, 1, 3, 0]
+
+
+def two_files(folder, own, given, order=OTHER):
+    """Four predictions, and their labels in another order."""
+    pd.DataFrame(own).to_csv(folder / "p.csv", index=False)
+    pd.DataFrame(given).iloc[order].to_csv(folder / "l.csv", index=False)
+    return folder / "p.csv", folder / "l.csv"
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "by"),
+    [
+        ("filename", "filename", "filename"),
+        ("Name", "Name", "Name"),
+        ("Image file", "image_file", "image_file"),
+        ("filename", "picture", "picture"),
+        ("", "", "Unnamed: 0"),
+    ],
+)
+def test_rows_are_matched_by_a_column_of_both_that_tells_them_apart(tmp_path, own, given, by):
+    columns = {own if name == "filename" else name: cells for name, cells in FILES.items()}
+    path, beside = two_files(tmp_path, columns, {given: FILES["filename"], "label": TRUTH})
+    found, said = read(path, beside)
+    assert [found.class_names[k] for k in found.known_labels] == TRUTH
+    assert found.sample_ids == FILES["filename"]
+    assert f"l.csv: its rows are matched with those of {path} by `{'' if not given else by}`" in said
+
+
+def test_ids_that_only_count_rows_give_way_to_a_column_that_tells_them_apart(tmp_path):
+    path, beside = two_files(tmp_path, {"id": range(4)} | FILES, {"filename": FILES["filename"], "label": TRUTH})
+    pd.read_csv(beside).assign(id=range(4)).to_csv(beside, index=False)
+    found, said = read(path, beside)
+    assert [found.class_names[k] for k in found.known_labels] == TRUTH
+    assert "by `filename`" in said
+
+
+def test_rows_that_are_taken_by_position_are_told_so(tmp_path):
+    scores = {name: FILES[name] for name in ("cat", "dog")}
+    path, beside = two_files(tmp_path, scores, {"filename": FILES["filename"], "label": TRUTH}, [0, 1, 2, 3])
+    found, said = read(path, beside)
+    assert [found.class_names[k] for k in found.known_labels] == TRUTH
+    assert f"l.csv: its rows are matched with those of {path} by position, as no column of both" in said
+    path, beside = two_files(tmp_path, FILES, {"filename": FILES["filename"], "label": TRUTH})
+    found, said = read(path, beside, ignore_columns=["filename"])
+    assert [found.class_names[k] for k in found.known_labels] == [TRUTH[row] for row in OTHER]
+    assert "by position" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "changed", "words"),
+    [
+        ({"city": ["Rom", "Rom", "Ulm", "Ulm"]}, {}, "another order than those of .*, as `city` shows"),
+        ({"filename": FILES["filename"]}, {"filename": ["a.png", "b.png", "c.png", "x.png"]},
+         "no row with the id 'd.png'"),
+        ({"filename": FILES["filename"], "city": ["Rom", "Rom", "Ulm", "Ulm"]}, {"city": ["Ulm", "Ulm", "Rom", "Rom"]},
+         "rows with the `filename` of .* differ from them in `city`"),
+        ({"Unnamed: 0": [0, 1, 2, 3]}, {}, "its index has the row numbers of .* in another order"),
+    ],
+)  # fmt: skip
+def test_rows_that_columns_of_both_show_to_be_others_are_refused(tmp_path, more, changed, words):
+    scores = {name: FILES[name] for name in ("cat", "dog")}
+    path, beside = two_files(tmp_path, more | scores, more | changed | {"label": TRUTH})
+    with pytest.raises(SoftkinError, match=words):
+        read(path, beside)
+
+
+def test_labels_beside_the_column_that_matches_rows_need_no_usual_name(tmp_path):
+    columns = {"datei": FILES["filename"], "cat": FILES["cat"], "dog": FILES["dog"]}
+    path, beside = two_files(tmp_path, columns, {"datei": FILES["filename"], "klasse": TRUTH})
+    found, _ = read(path, beside)
+    assert [found.class_names[k] for k in found.known_labels] == TRUTH
+    more = {"datei": FILES["filename"], "ort": ["Rom", "Ulm", "Rom", "Rom"], "klasse": TRUTH}
+    path, beside = two_files(tmp_path, columns, more)
+    found, said = read(path, beside)
+    assert [found.class_names[k] for k in found.known_labels] == TRUTH
+    assert "`klasse` is read as the labels, since it alone holds classes" in said
+    binary = {"customer": ["x", "y", "z", "w"], "score": [0.9, 0.2, 0.8, 0.3]}
+    path, beside = two_files(tmp_path, binary, {"customer": binary["customer"], "churned": [1, 0, 1, 0]})
+    assert read(path, beside)[0].known_labels.tolist() == [1, 0, 1, 0]
+
+
+def test_the_option_for_the_column_of_labels_may_name_one_of_the_labels_file(tmp_path):
+    given = {"filename": FILES["filename"], "first": TRUTH[::-1], "second": TRUTH}
+    path, beside = two_files(tmp_path, FILES, given)
+    with pytest.raises(SoftkinError, match="or named by --label-column; it has filename, first, second"):
+        read(path, beside)
+    found, _ = read(path, beside, label_column="second")
+    assert [found.class_names[k] for k in found.known_labels] == TRUTH

@@ -31,6 +31,8 @@ RARE = 1e-4  # the chance of so few right answers, below which chance is no expl
 MOSTLY = 0.9  # of what the best order of the classes would make right: a shift that does less is not the cause
 MANY = 1000  # classes: with more, no other order of the classes is searched for
 LISTED = 3  # classes that a sentence names
+SURELY = 30  # rows of right answers alone, with as many expected errors as below, that are doubted
+ERRORS = 3  # expected: a model that is right in every row has none with a chance of e^-3
 DECISIONS = "Every score is 0 or 1: these are decisions, and say nothing about how sure the model was."
 CALLED_LOGITS = (
     "The numbers that were read as logits are from 0 to 1, and rows sum to 1: they are probabilities, and the true "
@@ -88,7 +90,13 @@ def doubts(
         ]
     if int((true > 0).sum()) == 1:
         return [f"Every label is {names[int(true.argmax())]}: is this the column of labels (--label-column)?"]
-    found = _by_chance(labels.long(), answers.long(), float(winning.double().mean()), true, won, names)
+    sure = float(winning.double().mean())
+    if n >= SURELY and n * (1 - sure) >= ERRORS and bool((labels == answers).all()):
+        return [
+            f"The labels equal the model's answers in every row, though it is {100 * sure:.1f} % sure: are these the "
+            "predictions (--label-column)?"
+        ]
+    found = _by_chance(labels.long(), answers.long(), sure, true, won, names)
     only = [] if found or not bool((winning == 1).all()) or bool((labels == answers).all()) else [DECISIONS]
     return [*([found] if found else only), *_unmatched(true, won, n, names)]
 

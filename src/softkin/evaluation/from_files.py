@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.workers import ENGINES
-from softkin.evaluation import comparison, groups, in_memory, many_labels, pixels, results, shards, streams
+from softkin.evaluation import comparison, groups, in_memory, many_labels, pixels, results, shards, splitting, streams
 from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings
@@ -117,6 +117,9 @@ def evaluate_file(
     else:
         files = file_sets.opened(paths, reading)
     inference.say(file_sets.joined(files, str(path)).assumed)
+    if reading.group is None and (there := splitting.own_parts(files)) is not None:
+        why = "; all are measured together, and rows that the model learned from flatter it (--group measures each)"
+        inference.say([f"{path}: {there}{why}."])
     if chosen.ordered:
         inference.say([_order(files[0])])
     rows = [file.num_rows for file in files]

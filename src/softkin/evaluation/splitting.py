@@ -7,6 +7,7 @@ that each class has the same share of each part; or rows of a group stay togethe
 import datetime
 import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,12 @@ import torch
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.names import spelling
 from softkin._io import escape, files, roles
 from softkin._io.files import Assumption
 from softkin._io.tables import Table
 from softkin.evaluation.monitoring import written_out
-from softkin.predictions import Predictions, file_sets, rewriting
+from softkin.predictions import Predictions, file_sets, inference, rewriting
 from softkin.predictions.blocks import PredictionFile
 from softkin.predictions.inference import shown
 from softkin.predictions.reading import read_all
@@ -29,6 +31,9 @@ from softkin.predictions.reading import read_all
 UNLABELLED = "unlabelled"
 """The part of the rows without a label"""
 EQUAL = {"fit": 0.5, "test": 0.5}
+TRAINING = frozenset(("train", "training", "fit", "fitting", "learn", "trn"))
+TESTING = frozenset(("test", "testing", "tst", "val", "valid", "validation", "dev", "eval", "holdout", "hold out"))
+"""What the cells of a column of parts say of a row"""
 TABLES = {".tsv": ".tsv", ".tab": ".tsv"}
 """The suffixes of tables that are not written as .csv"""
 
@@ -83,6 +88,9 @@ def split(
     seed = checks.count(seed, "seed", least=0)
     file = file_sets.open_any(path, **options | ({} if together is None else {"group": together}))
     known = read_all(file)
+    if together is None and (there := own_parts([file])) is not None:
+        why = "; they are dealt alike, so rows that the model learned from may come to any part"
+        inference.say([f"{file.name}: {there}{why}."])
     if known.labels is None:
         raise SoftkinError(f"{file.name} must have labels for this, it has none: parts are for fitting and measuring.")
     rows = torch.from_numpy(np.asarray(file.rows_of(np.arange(len(known)))))
@@ -113,6 +121,21 @@ def split(
     suffix = ".safetensors" if Path(path).suffix == ".safetensors" else ".npz"
     labelled = {name: known.take(part == number) for number, name in enumerate(shares)}
     return [Part(name, labelled.get(name) or every.take(own), suffix, len(own)) for name, own in chosen.items()]
+
+
+def own_parts(files: Sequence[PredictionFile]) -> str | None:
+    """What a column says of parts that files have already: "`split` says train in 40 rows, test in 20"."""
+    counts, column = Counter[str](), None
+    for file in files:
+        if file.table is not None:
+            column = roles.find(file.table.of_kind("text"), "part")
+            first = {spelling(cell) for cell in file.table.head([column])[column]} if column is not None else set()
+            if column is not None and first & (TRAINING | TESTING):
+                counts.update(str(cell).strip() for (cell,) in file.table.cells(column) if cell is not None)
+    words = {spelling(name) for name in counts}
+    if not words & TRAINING or not words & TESTING:
+        return None
+    return f"`{column}` says {', '.join(f'{name} in {count:,} rows' for name, count in counts.most_common(4))}"
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from softkin.predictions.columns import (
     matrix,
 )
 from softkin.predictions.inference import shown, sums_to_whole
-from softkin.predictions.label_columns import agreeing_labels
+from softkin.predictions.label_columns import agreeing_labels, flag_of_one
 from softkin.predictions.one_score import binary_labels, one_score, single_scores
 from softkin.predictions.request import Reading, kind_by_name
 from softkin.predictions.two_classes import plain
@@ -200,7 +200,16 @@ def _with_labels(table: Table, columns: Sequence[str], found: Columns, beside: B
     """The columns of scores, with labels that agree with them if no column was named, and what is left out."""
     why: list[str] = []
     if beside.labels is None and reading.labels is None:
-        labels, why = agreeing_labels(table, columns, found, beside)
+        flag = flag_of_one(table, columns, found)
+        labels: str | None
+        if flag is not None:
+            labels, place = flag
+            called = (found.class_names or ["", ""])[place]
+            why = [f"{table.name}: `{labels}` is read as the labels, 1 for {called} (--label-column overrules)."]
+            if place == 0:  # 1 is the second class
+                found = replace(found, scores=found.scores[::-1], class_names=(found.class_names or [])[::-1])
+        else:
+            labels, why = agreeing_labels(table, columns, found, beside)
         found, beside = replace(found, labels=labels), replace(beside, labels=labels)
     return replace(found, assumed=[*found.assumed, *why, *left_out(table, columns, found.scores, beside)])
 

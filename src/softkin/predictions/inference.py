@@ -25,7 +25,9 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
     ("labels under a name that is not in the list below",
      "the labels are the column whose texts are names of other columns; if there are several, words in their names "
      "(true, actual, final; predicted, guess) decide. Or they are the column with the words of the predictions, or "
-     "`species` beside `predicted_species`. "
+     "`species` beside `predicted_species`. If the column of a usual name is the class with the highest score in every "
+     "row, and another of class names is not, that one is the truth. Names beside a column of numbers are taken if "
+     "they show another order of the classes. "
      "If there is a single score, the labels are the only column with two values, such as 0 and 1. Otherwise they are "
      "the only column of class numbers (or with as many different words as there are scores) that agrees with the "
      "highest score more often than guessing would, but not in every row", "`--label-column NAME`"),
@@ -40,8 +42,9 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
      "taken, if there is none of a name in the list below and no two rows have the same", "`--ignore-columns NAME`"),
     ("the labels are in another file", "beside `logits.npy` or `.pt`, `labels.npy`, `y_true.npy` and the like are "
      "found",
-     "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line; rows are matched by ids, classes "
-     "by names, if both files have them"),
+     "`--labels FILE`: `.npy`, `.npz`, `.pt`, any table, or `.txt` with one per line; rows are matched by ids, or "
+     "by a column of both (such as `filename`) that tells them apart, classes by names; else rows are taken by "
+     "position. `--label-column` may name a column of it"),
     ("labels from 1 to K, as `2.0`, as a column (N, 1), or in another spelling (`CAT `)", "understood", ""),
     ("rows without a label (empty, NaN, a word for nothing, −100; −1 unless that may be a class), or without any score",
      "left out; `apply` keeps them; refused if they are more than half", ""),

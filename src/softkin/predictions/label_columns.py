@@ -9,7 +9,7 @@ import torch
 from softkin import SoftkinError
 from softkin._core.names import spelling
 from softkin._io import roles
-from softkin._io.tables import Table
+from softkin._io.tables import EMPTY, Table
 from softkin.predictions.blocks import Beside
 from softkin.predictions.columns import (
     LEAST,
@@ -24,6 +24,7 @@ from softkin.predictions.columns import (
     matrix,
     spelled,
 )
+from softkin.predictions.inference import shown
 from softkin.predictions.request import Reading
 from softkin.predictions.two_classes import plain
 
@@ -44,15 +45,29 @@ def find_labels(table: Table, columns: list[str], reading: Reading) -> tuple[str
     head = table.head(texts) if texts else {}
     found = []
     for column in texts:
-        values = {spelling(cell) for cell in head[column] if isinstance(cell, str)}
+        values = {spelling(cell) for cell in head[column] if isinstance(cell, str)} - (NOTHING - classes)
         if values and values <= classes - {spelling(column)}:
             found.append(column)
+    found = found or ([] if called is not None else _of_numbered(table, columns))
     if called in found or not found:
         return called, []
     true = the_true_one(table, found)
     if true is None:
         return called, []
     return true, [f"{table.name}: `{true}` is read as the labels, since it holds names of columns."]
+
+
+NOTHING = frozenset(spelling(word) for word in EMPTY)
+
+
+def _of_numbered(table: Table, columns: Sequence[str]) -> list[str]:
+    """The columns whose numbers are those that other columns are called by, such as years, which do not just count."""
+    numbers = [column for column in columns if table.columns[column] == "number"]
+    classes = {plain(name) for column in numbers if (name := class_name_in(column)).isdigit()}
+    if len(classes) < 2 or max(map(int, classes)) <= len(classes):
+        return []
+    forms = {column: forms_in(table, column) for column in numbers if not class_name_in(column).isdigit()}
+    return [column for column, own in forms.items() if len(own) > 1 and own <= classes]
 
 
 def _like_predictions(table: Table, texts: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -155,10 +170,6 @@ def agreeing_labels(
 
     One that agrees in every row may hold predictions, so it is not taken.
     """
-    flag = _flag_of_second(table, columns, found)
-    if flag is not None:
-        why = f"`{flag}` is read as the labels, 1 for the second of the two classes (--label-column overrules)."
-        return flag, [f"{table.name}: {why}"]
     values = matrix(table.head(found.scores), found.scores)
     if len(values) < LEAST or not bool(torch.isfinite(values).all()):
         return None, []
@@ -186,15 +197,90 @@ def agreeing_labels(
     ]
 
 
-def _flag_of_second(table: Table, columns: Sequence[str], found: Columns) -> str | None:
-    """The column of zeros and ones that is called after the second of two classes, such as ``is_spam``."""
+def truer(table: Table, columns: Sequence[str], found: Columns, called: str) -> tuple[str, str] | None:
+    """(column, sentence) of labels other than those of a usual name, where the cells of both show it.
+
+    The names of classes whose numbers are not the places of their scores; or the truth, where the column of a usual
+    name is the class with the highest score in every row.
+
+    Raises:
+        SoftkinError: The usual one is the class with the highest score in every row, and the other may be the truth.
+    """
+    names = found.class_names or []
+    known = {spelling(name) for name in names}
+    texts = [c for c in columns if table.columns[c] == "text" and _may_be_truth(c) and c != called]
+    texts = [c for c in texts if forms_in(table, c) <= known]
+    own = _classes_in(table, called, names)
+    for column in texts if table.columns[called] == "number" else []:
+        pairs = {(a, b) for a, b in zip(own, _classes_in(table, column, names), strict=True) if None not in (a, b)}
+        is_one_to_one = len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs}) > 1
+        if is_one_to_one and any(a != b for a, b in pairs):
+            why = f"`{column}` is read as the labels, as its names show the order of the numbers in `{called}`"
+            return column, f"{table.name}: {why} (--label-column overrules)."
+    try:
+        values = matrix(table.head(found.scores), found.scores)
+    except ValueError:
+        return None  # some cell is no number, which is refused with its place when the scores are read
+    if len(values) != len(own) or not bool(torch.isfinite(values).all()):
+        return None
+    if TRUE_NAMES & {*roles.plain(called).split("_")}:
+        return None
+    winning = values.argmax(dim=1).tolist()
+    if not any(place is not None for place in own) or _same(own, winning) != sum(p is not None for p in own):
+        return None
+    numbers = [c for c in columns if table.columns[c] == "number" and c not in found.scores and _may_be_truth(c)]
+    numbers = [c for c in numbers if not has_role(c, *(set(NO_CLASSES) - {"label"})) and len(values) >= LEAST]
+    others = {c: _classes_in(table, c, names) for c in [*texts, *numbers] if c != called}
+    others = {
+        c: cells for c, cells in others.items()
+        if len(set(cells)) > 1 and None not in cells and 0 < _same(cells, winning) < len(winning)
+        and (c in texts or _same(cells, winning) > _by_chance([p or 0 for p in cells], winning))
+    }  # fmt: skip
+    told = [c for c in others if has_role(c, "label") or roles.leaning(c) == "label"] or list(others)
+    if not told:
+        return None
+    why = f"`{called}` is the class with the highest score in every row, as predictions are"
+    if len(told) > 1 or _same(others[told[0]], winning) * len(names) <= len(winning):
+        options = " or ".join(f'--label-column "{column}"' for column in [called, *told[:3]])
+        raise SoftkinError(f"{table.name}: {why}, and {shown(told)} may be the truth; say which: {options}.")
+    return told[0], f"{table.name}: `{told[0]}` is read as the labels, since {why} (--label-column overrules)."
+
+
+TRUE_NAMES = frozenset(("actual", "correct", "expected", "gold", "true", "truth"))
+"""Words that no column of predictions is called by"""
+
+
+def _may_be_truth(column: str) -> bool:
+    return not has_role(column, "prediction", "text", "id") and roles.leaning(column) != "prediction"
+
+
+def _same(first: Sequence[int | None], second: Sequence[int]) -> int:
+    return sum(a == b for a, b in zip(first, second, strict=True))
+
+
+def _classes_in(table: Table, column: str, names: Sequence[str]) -> list[int | None]:
+    """The class of each of the first cells; None where a cell is empty, or where the cells are no classes."""
+    cells = table.head([column])[column]
+    place = {spelling(name): k for k, name in enumerate(names)}
+    if not all(cell is None or spelling(cell) in place for cell in cells):
+        numbers = iter(_as_numbers(cells, names, len(names)))
+        return [None if cell is None else next(numbers, None) for cell in cells]
+    return [None if cell is None else place[spelling(cell)] for cell in cells]
+
+
+def flag_of_one(table: Table, columns: Sequence[str], found: Columns) -> tuple[str, int] | None:
+    """(column, place of the class) of zeros and ones that are called after one of two classes, such as ``is_spam``."""
     if found.class_names is None or len(found.scores) != 2:
         return None
-    second = roles.plain(found.class_names[1])
-    flags = [
-        c for c in columns if c not in found.scores and roles.plain(c) in (second, f"is_{second}", f"was_{second}")
-    ]
-    return flags[0] if len(flags) == 1 and forms_in(table, flags[0]) == {"0", "1"} else None
+    places = {form: k for k, name in enumerate(found.class_names) for form in _flags_of(roles.plain(name))}
+    flags = [column for column in columns if column not in found.scores and roles.plain(column) in places]
+    if len(flags) != 1 or forms_in(table, flags[0]) != {"0", "1"}:
+        return None
+    return flags[0], places[roles.plain(flags[0])]
+
+
+def _flags_of(name: str) -> tuple[str, str, str]:
+    return name, f"is_{name}", f"was_{name}"
 
 
 def _as_numbers(cells: Sequence[Any], names: Sequence[str] | None, num_classes: int) -> list[int]:
@@ -203,7 +289,7 @@ def _as_numbers(cells: Sequence[Any], names: Sequence[str] | None, num_classes: 
     kinds = set(forms)
     are_numbered = names is None or all(name.isdigit() for name in names)
     if all(form.isdigit() for form in forms):
-        place = {name: k for k, name in enumerate(names or ())} if are_numbered else {}
+        place = {plain(name): k for k, name in enumerate(names or ())} if are_numbered else {}
         if not kinds <= set(place):
             first = int(not kinds & {"0"} and str(num_classes) in kinds)
             place = {str(k + first): k for k in range(num_classes)}

@@ -89,6 +89,8 @@ def found(
     of_classes = [column for column in columns if roles.class_of(column)]
     if score is None and outcome is not None and len(of_classes) == 1 and roles.find(columns, "label") is None:
         score = of_classes.pop()  # such as answer_prob
+    if score is None and outcome is not None:
+        score = next((column for column in columns if roles.guessed_of(column) in SCORES), None)  # predicted_risk
     if score is None:
         return _answered(columns, head)
     if of_classes:

@@ -68,8 +68,14 @@ def open_file(path: str | Path, **options: Any) -> PredictionFile:
 def open_as(path: str | Path, reading: Reading) -> PredictionFile:
     """``open_file`` with all options in one ``Reading``."""
     file, name = table_files.open_stream(path, "predictions")
-    labels = reading.labels
+    labels, beside = reading.labels, replace(reading, label_column=None)
     try:
+        if (
+            labels is not None
+            and reading.label_column is not None
+            and label_files.has_column(labels, reading.label_column)
+        ):
+            beside, reading = reading, beside  # the option names the column there
         form = formats.form_of(path, reading.form, file, name)
         with files.reading(name, form):
             if form in formats.FORMATS:
@@ -78,7 +84,7 @@ def open_as(path: str | Path, reading: Reading) -> PredictionFile:
                 opened = score_tables.from_table(table_files.opened_as(form, file, name), reading)
         if labels is None and form in ("npy", "pt") and opened.is_alone:
             labels = arrays.partner(Path(path))
-        opened = _completed(opened, reading, None if labels is None else label_files.read(labels))
+        opened = _completed(opened, reading, None if labels is None else label_files.read(labels, opened, beside))
     except BaseException:
         file.close()
         raise

@@ -34,7 +34,7 @@ from softkin.predictions.columns import (
     spelled,
 )
 from softkin.predictions.inference import shown, sums_to_whole
-from softkin.predictions.label_columns import find_labels, the_true_one
+from softkin.predictions.label_columns import find_labels, the_true_one, truer
 from softkin.predictions.request import Reading, choose, kind_by_name
 from softkin.predictions.truth_columns import Truth
 
@@ -198,11 +198,12 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
             roles.chosen(list(table.columns), "label", column, option, table.name)
     labels, assumed = find_labels(table, columns, reading)
     stated = (labels, *(reading.class_columns or ()), reading.text_column)
-    ids, called = ids_in(table, [column for column in columns if column not in stated], reading)
-    assumed = [*assumed, *called]
+    ids, said = ids_in(table, [column for column in columns if column not in stated], reading)
+    assumed = [*assumed, *said]
     textual = [column for column in columns if table.columns[column] == "text" and column not in (labels, ids)]
     texts = reading.text_part(columns if reading.text_column else textual, table.name)
     beside = Beside(labels, ids, texts).among(columns, reading, table.name)
+    whole = table
     table, beside = _labelled(table, beside, reading, columns)
     lists = [column for column in columns if table.columns[column] in ("list", "mapping") and column not in beside]
     named = _of_words(lists)
@@ -210,12 +211,17 @@ def _by_roles(table: Table, reading: Reading) -> PredictionFile:
         part = roles.find(lists, "answers")
         if part is not None:
             answers = top_answers.from_table(table, part, beside, reading)
-            return replace(answers, assumed=(*answers.assumed, *called))
+            return replace(answers, assumed=(*answers.assumed, *said))
         named = lists
     if named:
         vectors = _of_vectors(table, lists, beside, reading)
         return replace(vectors, assumed=(*vectors.assumed, *assumed))
     found = columns_of(table, columns, beside, reading)
+    usual = beside.labels if reading.label_column is None and len(found.scores) > 1 else None
+    other = None if usual is None or found.class_names is None else truer(whole, columns, found, usual)
+    if other is not None:
+        opened = _by_roles(whole, replace(reading, label_column=other[0]))
+        return replace(opened, assumed=(other[1], *opened.assumed))
     if beside.labels is None and found.labels is not None:
         table, beside = _labelled(table, replace(beside, labels=found.labels), reading, found.scores)
     if not reading.keep_unlabelled:
