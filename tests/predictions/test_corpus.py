@@ -445,6 +445,8 @@ THREE += [
         "`species (actual)` is read as the labels"),
     csv("Vertex AI", {"image": ["x"] * N} | scores(name="species_{}_scores") | {"species": CALLED}, "the classes in `species`"),
     csv("a model's name before logits", {"id": [*range(N)]} | scores(LOGITS, "resnet50_logit_{}", "{:.4f}") | LABEL, "read as logits"),
+    csv("classes called by numbers with exponents", scores(names=["1E10", "2E11", "3E12"])
+        | {"target": [["1E10", "2E11", "3E12"][k] for k in TRUTH]}, names=["1E10", "2E11", "3E12"]),
     csv("a unit after the class", scores(100 * PROBS, "{} [%]") | LABEL, "read as percent"),
     csv("classes with a path", scores(names=[f"animal/{name}" for name in NAMES]) | {"label": [f"animal/{name}" for name in CALLED]},
         names=[f"animal/{name}" for name in NAMES]),

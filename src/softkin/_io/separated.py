@@ -438,8 +438,13 @@ def _filled(line: str, delimiter: str) -> int:
 
 
 def _is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first line names columns: no name is a fraction, and whole numbers count the columns from 0 or 1."""
+    """Whether the first line names columns: no name is a fraction, and whole numbers count the columns from 0 or 1.
+
+    Beside a name such as "label", any number is a name too, such as 1E10.
+    """
     there = [cell for cell in first if cell.strip()]
+    if any(roles.role_of(cell) == "label" and all(cell not in row for row in rows) for cell in there):
+        return True
     numbers = [cell for cell in there if _NUMBER.fullmatch(cell.replace(",", ".")) or _COMMA.fullmatch(cell)]
     if any(not cell.strip().isdigit() for cell in numbers):
         return False
