@@ -23,7 +23,7 @@ import pytest
 import torch
 from pyarrow import feather
 
-from data_files import xlsx
+from data_files import sheet, xlsx
 from places import ROOT
 from softkin import SoftkinError, predictions
 from softkin.predictions import Assumption, inference
@@ -387,6 +387,7 @@ THREE = [
 ]  # fmt: skip
 
 
+ROWS = [[*NAMES, "label"], *([*PROBS[j].tolist(), CALLED[j]] for j in range(N))]
 LONG = [
     {"id": j, "class": NAMES[k], "prob": round(float(PROBS[j, k]), 6)} for j in range(N) for k in range(3)
 ]  # a row for each sample and class
@@ -462,6 +463,24 @@ THREE += [
          says="has its header 2 more times"),
     Case("a title above the table", "a.csv", "Results of run 7;;;\n" + text(comma(scores()) | LABEL, ";")),
     Case("a title alone on its line", "a.csv", "Results of run 7\n" + text(PLAIN)),
+    *(Case(f"titles above the table: {what}", "a.csv", above + text(PLAIN), says="what stands above its header, 'Results")
+      for what, above in (("two lines", "Results of run 7\nmade by X\n"), ("and an empty line", "Results of run 7\nby X\n\n"),
+                          ("padded", "Results of run 7,,,\n"), ("two, padded", "Results of run 7,,,\nmade by X,,,\n"),
+                          ("and a line of separators", "Results of run 7,,,\n,,,\n"), ("of two cells", "Results,7 May\n"))),
+    Case("empty columns at the end", "a.csv", text(PLAIN).replace("\n", ",,,\n")),
+    Case("a row of units", "a.csv", text(scores(100 * PROBS) | LABEL).replace("label\n", "label\n%,%,%,\n"), says="units such as '%'"),
+    csv("minus signs as printed", {k: [c.replace("-", "\u2212") for c in v] for k, v in scores(LOGITS).items()} | LABEL),
+    *(Case(f"{code} without a mark", "a.csv", text(PLAIN).encode(code)) for code in ("utf-16-le", "utf-16-be")),
+    Case("a workbook with titles", "a.xlsx", sheet([["Results, of run 7"], ["made\nby X"], [], *ROWS]), says="above its header"),
+    Case("a workbook with numbers as texts", "a.xlsx", sheet([[str(cell) for cell in row] for row in ROWS])),
+    Case("a workbook with decimal commas", "a.xlsx", sheet([ROWS[0], *([*(f"{x:.6f}".replace(".", ",") for x in row[:3]),
+         row[3]] for row in ROWS[1:])])),
+    Case("a workbook with some decimal commas", "a.xlsx", sheet([ROWS[0], *([f"{row[0]:.6f}".replace(".", ","), *row[1:]]
+         for row in ROWS[1:])])),
+    Case("a workbook with percent signs", "a.xlsx", sheet([ROWS[0], *([*(f"{100 * x:.4f} %".replace(".", ",") for x in row[:3]),
+         row[3]] for row in ROWS[1:])])),
+    Case("a workbook with a row of units", "a.xlsx", sheet([ROWS[0], ["%", "%", "%"], *([*(100 * x for x in row[:3]), row[3]]
+         for row in ROWS[1:])]), says="units such as '%'"),
     Case("a row for each sample and class, and the label", "a.csv", frame([row | {"label": CALLED[row["id"]]} for row in LONG]).to_csv(index=False),
          says="the 3 rows of each `id` are joined"),
     Case("a row for each sample and class, and whether it is true", "a.csv",
@@ -639,6 +658,14 @@ TWO += [
 ]  # fmt: skip
 
 REFUSED = [
+    ("a note below the table", "a.csv", text(PLAIN) + "\nSource: internal\n", {},
+     "a.csv, line 27 has 1 cell, the first 'Source: internal', and its header has 4"),
+    ("a bound among numbers", "a.csv", text(PLAIN | {"cat": ["<0.01", *PLAIN["cat"][1:]]}), {},
+     "a.csv, line 2: `cat` must hold numbers, got '<0.01', a bound and no number"),
+    ("a word among the numbers of a workbook", "a.xlsx", sheet([["title"], [], *ROWS, ["oops", 0.5, 0.5, "cat"]]), {},
+     f"a.xlsx, line {N + 4}: `cat` must hold numbers, got 'oops'"),
+    ("columns without a name", "a.csv", text({"": AGE} | PLAIN | {" ": AGE}), {}, "no name for columns 1, 6"),
+    ("NULs in text", "a.csv", text(PLAIN).replace("cat,dog,owl", "c\0at,dog,owl"), {}, "holds NUL characters"),
     ("a price", "a.csv", text({"price": [100 * p for p in P], "sold": YES}), {}, "is `price` a score\\? .* --positive-class"),
     *((f"logarithms to the base {base}", "a.csv", text(scores(np.log(PROBS) / np.log(base)) | LABEL), {},
        f"logarithms of probabilities to the base {base}, .* multiply them by {np.log(base):.6f}") for base in (2, 10)),

@@ -367,9 +367,12 @@ def _spooled(stream: Any, name: str, what: str, packed: int | None = None) -> IO
 
 
 def encoding_of(start: bytes) -> str:
-    """UTF-16 where a file begins with its mark; else UTF-8, with or without a mark; where that is impossible cp1252."""
+    """UTF-16 by its mark or the NULs of its letters; else UTF-8, with or without a mark; where impossible cp1252."""
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
+    first, second = start[::2].count(0), start[1::2].count(0)
+    if max(first, second) > len(start) / 8 and not min(first, second):
+        return "utf-16-le" if second else "utf-16-be"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(start)  # the last letter may be cut
     except UnicodeDecodeError:
