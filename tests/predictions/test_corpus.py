@@ -4,15 +4,18 @@ A file of three classes holds ``PROBS`` or ``LOGITS`` of cat, dog and owl beside
 ``POSITIVE``, the probability that ``YES`` is true. What a reading assumed is said in words that the table names.
 """
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import re
 import sys
 import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ import pyarrow as pa
 import pytest
 import torch
 from pyarrow import feather
+from pyarrow import parquet as pq
 
 from data_files import sheet, xlsx
 from places import ROOT
@@ -70,6 +74,15 @@ def frame(columns: Columns) -> pd.DataFrame:
 def numbers(values: Any = PROBS, name: str = "{}") -> Columns:
     """A column for each class, as numbers."""
     return {name.format(known): values[:, k].tolist() for k, known in enumerate(NAMES)}
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    """A zip archive of these files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
 
 
 def written(write: Callable[[Any], Any]) -> bytes:
@@ -272,6 +285,14 @@ THREE = [
         {"cat": "Käse"}.get(name, name) for name in CALLED]}).encode("latin-1"), names=["Käse", "dog", "owl"],
         says="as Windows-1252"),
     Case("packed", "a.csv.gz", gzip.compress(text(PLAIN).encode())),
+    *(Case(f"packed as {name}", name, pack(text(PLAIN).encode())) for name, pack in (
+        ("a.csv.bz2", bz2.compress), ("a.csv.xz", lzma.compress), ("a.csv.xz", lambda c: lzma.compress(c[:99]) + lzma.compress(c[99:])),
+        ("a.csv.zip", lambda c: zipped({"a.csv": c})), ("a.zip", lambda c: zipped({"__MACOSX/._a.csv": b"x", "a/b.csv": c})),
+        ("a.csv", gzip.compress))),
+    Case("parquet of decimals", "a.parquet", written(lambda f: pq.write_table(pa.table(
+        {name: pa.array([Decimal(f"{p:.6f}") for p in cells], pa.decimal128(10, 6)) for name, cells in numbers().items()}
+        | {"label": pa.array([Decimal(k) for k in TRUTH], pa.decimal128(38, 0)),
+           "id": pa.array([Decimal(10**30 + j) for j in range(N)], pa.decimal128(38, 0))}), f))),
     Case("packed tabs", "a.tsv.gz", gzip.compress(text(PLAIN, "\t").encode())),
     Case("empty lines at both ends", "a.csv", "\n" + text(PLAIN) + "\n\n"),
     Case("a remark above the header", "a.csv", "# made by train.py\n" + text(PLAIN)),
@@ -660,6 +681,13 @@ TWO += [
 REFUSED = [
     ("a note below the table", "a.csv", text(PLAIN) + "\nSource: internal\n", {},
      "a.csv, line 27 has 1 cell, the first 'Source: internal', and its header has 4"),
+    ("two tables in an archive", "a.zip", zipped({"a.csv": b"a,b", "b.csv": b"a,b"}), {}, "must hold one table, it holds 2, a.csv, b.csv"),
+    ("pictures in an archive", "a.zip", zipped({"a.png": b"x"}), {}, "is a zip archive of no known format: it holds a.png"),
+    ("half of an xz file", "a.csv.xz", lzma.compress(text(PLAIN).encode())[:-40], {}, "it ends too early"),
+    ("an xz file that asks for much memory", "a.csv.xz", lzma.compress(b"a,b", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 2**28}]), {},
+     "Memory usage limit exceeded"),
+    *((f"much in a small {name}", name, pack(b"0" * 2**25), {}, "more than the .* allowed") for name, pack in (
+        ("a.csv.zip", lambda c: zipped({"a.csv": c})), ("a.csv.xz", lambda c: lzma.compress(c, preset=0)))),
     ("a bound among numbers", "a.csv", text(PLAIN | {"cat": ["<0.01", *PLAIN["cat"][1:]]}), {},
      "a.csv, line 2: `cat` must hold numbers, got '<0.01', a bound and no number"),
     ("a word among the numbers of a workbook", "a.xlsx", sheet([["title"], [], *ROWS, ["oops", 0.5, 0.5, "cat"]]), {},
@@ -818,10 +846,32 @@ def test_two_classes(tmp_path, case):
 @pytest.mark.parametrize(
     ("name", "content", "options", "words"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
 )
-def test_what_cannot_be_known_is_refused(tmp_path, name, content, options, words):
+def test_what_cannot_be_known_is_refused(tmp_path, monkeypatch, name, content, options, words):
     (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(2**24))
     with pytest.raises(SoftkinError, match=words):
         predictions.load(tmp_path / name, **options)
+
+
+STREAMED = {
+    "csv": text(PLAIN).encode(),
+    "gzip": gzip.compress(text(PLAIN).encode()),
+    "zip": zipped({"a.csv": text(PLAIN).encode()}),
+    "xlsx": xlsx(numbers() | LABEL),
+    "npz": written(lambda f: np.savez(f, probs=PROBS, labels=TRUTH)),
+    "pt": written(lambda f: torch.save({"probs": torch.tensor(PROBS), "labels": torch.tensor(TRUTH)}, f)),
+    "parquet": frame(numbers() | LABEL).to_parquet(),
+    "feather": written(frame(numbers() | LABEL).to_feather),
+}
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+@pytest.mark.parametrize("form", STREAMED)
+def test_standard_input_is_recognised_by_its_first_bytes(monkeypatch, form):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(STREAMED[form])))
+    found = predictions.load("-")
+    assert found.known_labels.tolist() == TRUTH
+    np.testing.assert_allclose(found.probabilities.numpy(), PROBS, atol=1e-5)
 
 
 class Canary:
