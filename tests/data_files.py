@@ -99,8 +99,13 @@ def tiny_imagenet_tree(folder, table, words, max_per_class=2, classes=4):
 
 def xlsx(columns, shared=True):
     """A workbook of one sheet, with texts in a shared list, as spreadsheets write them, or inline."""
+    return sheet([list(columns), *zip(*columns.values(), strict=True)], shared)
+
+
+def sheet(lines, shared=True):
+    """A workbook whose only sheet has these rows of cells."""
     texts, rows = [], []
-    for number, row in enumerate([list(columns), *zip(*columns.values(), strict=True)], start=1):
+    for number, row in enumerate(lines, start=1):
         cells = []
         for place, cell in enumerate(row):
             where = f"{chr(65 + place)}{number}"

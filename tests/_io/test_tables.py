@@ -73,7 +73,7 @@ def test_a_word_among_numbers_is_an_error_and_no_text(tmp_path):
     """Otherwise a damaged class would silently be left out."""
     (tmp_path / "probs.csv").write_text("a,b,label\n" + "0.25,0.75,a\n" * 5 + "0.5,0.x5,b\n")
     assert tables.open_table(tmp_path / "probs.csv").columns["b"] == "number"
-    with pytest.raises(SoftkinError, match="could not be read as predictions.*invalid value '0.x5'"):
+    with pytest.raises(SoftkinError, match="probs.csv, line 7: `b` must hold numbers, got '0.x5'"):
         predictions.load(tmp_path / "probs.csv")
 
 

@@ -670,3 +670,13 @@ def test_each_help_has_two_to_four_examples():
         assert 2 <= len(typed) <= 4, words
         if words[0] in tables:
             assert any(".csv" in line or ".tsv" in line for line in typed), words
+
+
+def test_an_output_never_replaces_what_a_command_reads(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text("cat,dog,label\n" + "0.9,0.1,cat\n0.2,0.8,dog\n" * 5)
+    before = path.read_bytes()
+    for more in ([], ["--force"]):
+        code, _, errors = run(capsys, "evaluate", str(path), "--output", str(path), *more)
+        assert (code, path.read_bytes()) == (2, before)
+        assert "a.csv is read by this command, so its output must be another file." in errors.replace("\n", " ")

@@ -4,15 +4,18 @@ A file of three classes holds ``PROBS`` or ``LOGITS`` of cat, dog and owl beside
 ``POSITIVE``, the probability that ``YES`` is true. What a reading assumed is said in words that the table names.
 """
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import re
 import sys
 import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +25,9 @@ import pyarrow as pa
 import pytest
 import torch
 from pyarrow import feather
+from pyarrow import parquet as pq
 
-from data_files import xlsx
+from data_files import sheet, xlsx
 from places import ROOT
 from softkin import SoftkinError, predictions
 from softkin.predictions import Assumption, inference
@@ -70,6 +74,15 @@ def frame(columns: Columns) -> pd.DataFrame:
 def numbers(values: Any = PROBS, name: str = "{}") -> Columns:
     """A column for each class, as numbers."""
     return {name.format(known): values[:, k].tolist() for k, known in enumerate(NAMES)}
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    """A zip archive of these files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
 
 
 def written(write: Callable[[Any], Any]) -> bytes:
@@ -287,6 +300,14 @@ THREE = [
         {"cat": "Käse"}.get(name, name) for name in CALLED]}).encode("latin-1"), names=["Käse", "dog", "owl"],
         says="as Windows-1252"),
     Case("packed", "a.csv.gz", gzip.compress(text(PLAIN).encode())),
+    *(Case(f"packed as {name}", name, pack(text(PLAIN).encode())) for name, pack in (
+        ("a.csv.bz2", bz2.compress), ("a.csv.xz", lzma.compress), ("a.csv.xz", lambda c: lzma.compress(c[:99]) + lzma.compress(c[99:])),
+        ("a.csv.zip", lambda c: zipped({"a.csv": c})), ("a.zip", lambda c: zipped({"__MACOSX/._a.csv": b"x", "a/b.csv": c})),
+        ("a.csv", gzip.compress))),
+    Case("parquet of decimals", "a.parquet", written(lambda f: pq.write_table(pa.table(
+        {name: pa.array([Decimal(f"{p:.6f}") for p in cells], pa.decimal128(10, 6)) for name, cells in numbers().items()}
+        | {"label": pa.array([Decimal(k) for k in TRUTH], pa.decimal128(38, 0)),
+           "id": pa.array([Decimal(10**30 + j) for j in range(N)], pa.decimal128(38, 0))}), f))),
     Case("packed tabs", "a.tsv.gz", gzip.compress(text(PLAIN, "\t").encode())),
     Case("empty lines at both ends", "a.csv", "\n" + text(PLAIN) + "\n\n"),
     Case("a remark above the header", "a.csv", "# made by train.py\n" + text(PLAIN)),
@@ -402,6 +423,7 @@ THREE = [
 ]  # fmt: skip
 
 
+ROWS = [[*NAMES, "label"], *([*PROBS[j].tolist(), CALLED[j]] for j in range(N))]
 LONG = [
     {"id": j, "class": NAMES[k], "prob": round(float(PROBS[j, k]), 6)} for j in range(N) for k in range(3)
 ]  # a row for each sample and class
@@ -460,6 +482,8 @@ THREE += [
         "`species (actual)` is read as the labels"),
     csv("Vertex AI", {"image": ["x"] * N} | scores(name="species_{}_scores") | {"species": CALLED}, "the classes in `species`"),
     csv("a model's name before logits", {"id": [*range(N)]} | scores(LOGITS, "resnet50_logit_{}", "{:.4f}") | LABEL, "read as logits"),
+    csv("classes called by numbers with exponents", scores(names=["1E10", "2E11", "3E12"])
+        | {"target": [["1E10", "2E11", "3E12"][k] for k in TRUTH]}, names=["1E10", "2E11", "3E12"]),
     csv("a unit after the class", scores(100 * PROBS, "{} [%]") | LABEL, "read as percent"),
     csv("classes with a path", scores(names=[f"animal/{name}" for name in NAMES]) | {"label": [f"animal/{name}" for name in CALLED]},
         names=[f"animal/{name}" for name in NAMES]),
@@ -475,6 +499,24 @@ THREE += [
          says="has its header 2 more times"),
     Case("a title above the table", "a.csv", "Results of run 7;;;\n" + text(comma(scores()) | LABEL, ";")),
     Case("a title alone on its line", "a.csv", "Results of run 7\n" + text(PLAIN)),
+    *(Case(f"titles above the table: {what}", "a.csv", above + text(PLAIN), says="what stands above its header, 'Results")
+      for what, above in (("two lines", "Results of run 7\nmade by X\n"), ("and an empty line", "Results of run 7\nby X\n\n"),
+                          ("padded", "Results of run 7,,,\n"), ("two, padded", "Results of run 7,,,\nmade by X,,,\n"),
+                          ("and a line of separators", "Results of run 7,,,\n,,,\n"), ("of two cells", "Results,7 May\n"))),
+    Case("empty columns at the end", "a.csv", text(PLAIN).replace("\n", ",,,\n")),
+    Case("a row of units", "a.csv", text(scores(100 * PROBS) | LABEL).replace("label\n", "label\n%,%,%,\n"), says="units such as '%'"),
+    csv("minus signs as printed", {k: [c.replace("-", "\u2212") for c in v] for k, v in scores(LOGITS).items()} | LABEL),
+    *(Case(f"{code} without a mark", "a.csv", text(PLAIN).encode(code)) for code in ("utf-16-le", "utf-16-be")),
+    Case("a workbook with titles", "a.xlsx", sheet([["Results, of run 7"], ["made\nby X"], [], *ROWS]), says="above its header"),
+    Case("a workbook with numbers as texts", "a.xlsx", sheet([[str(cell) for cell in row] for row in ROWS])),
+    Case("a workbook with decimal commas", "a.xlsx", sheet([ROWS[0], *([*(f"{x:.6f}".replace(".", ",") for x in row[:3]),
+         row[3]] for row in ROWS[1:])])),
+    Case("a workbook with some decimal commas", "a.xlsx", sheet([ROWS[0], *([f"{row[0]:.6f}".replace(".", ","), *row[1:]]
+         for row in ROWS[1:])])),
+    Case("a workbook with percent signs", "a.xlsx", sheet([ROWS[0], *([*(f"{100 * x:.4f} %".replace(".", ",") for x in row[:3]),
+         row[3]] for row in ROWS[1:])])),
+    Case("a workbook with a row of units", "a.xlsx", sheet([ROWS[0], ["%", "%", "%"], *([*(100 * x for x in row[:3]), row[3]]
+         for row in ROWS[1:])]), says="units such as '%'"),
     Case("a row for each sample and class, and the label", "a.csv", frame([row | {"label": CALLED[row["id"]]} for row in LONG]).to_csv(index=False),
          says="the 3 rows of each `id` are joined"),
     Case("a row for each sample and class, and whether it is true", "a.csv",
@@ -668,6 +710,21 @@ TWO += [
 ]  # fmt: skip
 
 REFUSED = [
+    ("a note below the table", "a.csv", text(PLAIN) + "\nSource: internal\n", {},
+     "a.csv, line 27 has 1 cell, the first 'Source: internal', and its header has 4"),
+    ("two tables in an archive", "a.zip", zipped({"a.csv": b"a,b", "b.csv": b"a,b"}), {}, "must hold one table, it holds 2, a.csv, b.csv"),
+    ("pictures in an archive", "a.zip", zipped({"a.png": b"x"}), {}, "is a zip archive of no known format: it holds a.png"),
+    ("half of an xz file", "a.csv.xz", lzma.compress(text(PLAIN).encode())[:-40], {}, "it ends too early"),
+    ("an xz file that asks for much memory", "a.csv.xz", lzma.compress(b"a,b", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 2**28}]), {},
+     "Memory usage limit exceeded"),
+    *((f"much in a small {name}", name, pack(b"0" * 2**25), {}, "more than the .* allowed") for name, pack in (
+        ("a.csv.zip", lambda c: zipped({"a.csv": c})), ("a.csv.xz", lambda c: lzma.compress(c, preset=0)))),
+    ("a bound among numbers", "a.csv", text(PLAIN | {"cat": ["<0.01", *PLAIN["cat"][1:]]}), {},
+     "a.csv, line 2: `cat` must hold numbers, got '<0.01', a bound and no number"),
+    ("a word among the numbers of a workbook", "a.xlsx", sheet([["title"], [], *ROWS, ["oops", 0.5, 0.5, "cat"]]), {},
+     f"a.xlsx, line {N + 4}: `cat` must hold numbers, got 'oops'"),
+    ("columns without a name", "a.csv", text({"": AGE} | PLAIN | {" ": AGE}), {}, "no name for columns 1, 6"),
+    ("NULs in text", "a.csv", text(PLAIN).replace("cat,dog,owl", "c\0at,dog,owl"), {}, "holds NUL characters"),
     ("a price", "a.csv", text({"price": [100 * p for p in P], "sold": YES}), {}, "is `price` a score\\? .* --positive-class"),
     *((f"logarithms to the base {base}", "a.csv", text(scores(np.log(PROBS) / np.log(base)) | LABEL), {},
        f"logarithms of probabilities to the base {base}, .* multiply them by {np.log(base):.6f}") for base in (2, 10)),
@@ -825,10 +882,32 @@ def test_two_classes(tmp_path, case):
 @pytest.mark.parametrize(
     ("name", "content", "options", "words"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
 )
-def test_what_cannot_be_known_is_refused(tmp_path, name, content, options, words):
+def test_what_cannot_be_known_is_refused(tmp_path, monkeypatch, name, content, options, words):
     (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(2**24))
     with pytest.raises(SoftkinError, match=words):
         predictions.load(tmp_path / name, **options)
+
+
+STREAMED = {
+    "csv": text(PLAIN).encode(),
+    "gzip": gzip.compress(text(PLAIN).encode()),
+    "zip": zipped({"a.csv": text(PLAIN).encode()}),
+    "xlsx": xlsx(numbers() | LABEL),
+    "npz": written(lambda f: np.savez(f, probs=PROBS, labels=TRUTH)),
+    "pt": written(lambda f: torch.save({"probs": torch.tensor(PROBS), "labels": torch.tensor(TRUTH)}, f)),
+    "parquet": frame(numbers() | LABEL).to_parquet(),
+    "feather": written(frame(numbers() | LABEL).to_feather),
+}
+
+
+@pytest.mark.filterwarnings("ignore::softkin.predictions.Assumption")
+@pytest.mark.parametrize("form", STREAMED)
+def test_standard_input_is_recognised_by_its_first_bytes(monkeypatch, form):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(STREAMED[form])))
+    found = predictions.load("-")
+    assert found.known_labels.tolist() == TRUTH
+    np.testing.assert_allclose(found.probabilities.numpy(), PROBS, atol=1e-5)
 
 
 class Canary:

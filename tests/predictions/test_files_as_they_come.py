@@ -1,6 +1,7 @@
 """Files that other people's tools write are read as they are, or refused with the option that helps."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from command_line import run
 from softkin import SoftkinError, calibrators, metrics, predictions
-from softkin.predictions import Assumption, Predictions, reading
+from softkin.predictions import Assumption, Predictions, reading, two_classes
 
 NAMES = ["cat", "dog", "owl"]
 LOGITS = torch.randn(40, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
@@ -298,3 +299,22 @@ def test_saving_over_a_file_is_asked_for(tmp_path):
     assert len(reading.read(tmp_path / "a.npz")) == 40
     with pytest.raises(ValueError, match=r"`path` must end in .npz, .safetensors, .csv or .tsv, got 'a.txt'"):
         known.save(tmp_path / "a.txt")
+
+
+def test_labels_as_large_as_article_numbers_take_no_memory(tmp_path):
+    rows = [[0.9, 0.1, 2.5, 5_000_000], [0.2, 0.8, 1.5, 5_000_017], [0.6, 0.4, 3.5, 5_000_000]]
+    path = csv_file(tmp_path / "a.csv", ["cat", "dog", "a", "target"], rows)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SoftkinError, match="must be below the number of classes, 3, got 5000017"), \
+                pytest.warns(Assumption):  # fmt: skip
+            predictions.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 1e8
+    finally:
+        tracemalloc.stop()
+
+
+def test_long_numbers_are_compared_digit_by_digit():
+    assert two_classes.plain("007.0") == two_classes.plain(7)
+    assert two_classes.plain("12345678901234567") != two_classes.plain("12345678901234568")
+    assert two_classes.plain("9" * 400) == "9" * 400

@@ -292,10 +292,10 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
     [
         ("a.csv", "1,2,3\n4,5,6\n", "does not say whether its numbers are logits or probabilities"),
         ("a.csv", "probs_a,probs_a,labels\n1,0,0\n", "must name each column once, but `probs_a` appears twice"),
-        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,x,0\n", "could not be read as predictions, or it is damaged: .*invalid value 'x'"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,x,0\n", "a.csv, line 3: `probs_b` must hold numbers, got 'x'"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,,0\n", "`probs_b` must hold a number in every row, but 1 of 2 are empty; leave this row out"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0,\n1,0,\n", "2 of 3 rows have no label in `labels`, the first is line 3; are these the labels"),
-        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0\n", "could not be read as predictions, .*Expected 3 columns, got 2"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0\n", "a.csv, line 3 has 2 cells, the first '1', and its header has 3"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,c\n", "line 3: the label must be a number or one of the classes a, b …, got 'c'"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,2\n", "must be below the number of classes, 2, got 2; do the labels start at 1"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n3,-1,0\n", "must not be negative, got -1 at line 3, column 1; if these are logits"),

@@ -23,7 +23,7 @@ class ArrowRows:
     """Consecutive rows of a table in a pyarrow ``RecordBatch``, from the row ``start`` on; ``name`` is the file's."""
 
     def __init__(self, batch: Any, name: str, start: int = 0, place: Callable[[int], str] = counted) -> None:
-        self.batch, self.name, self.start, self.place = batch, name, start, place
+        self.batch, self.name, self.start, self.place = _without_decimals(batch), name, start, place
         self._texts: dict[str, tuple[list[Any], int]] = {}
 
     def __len__(self) -> int:
@@ -104,6 +104,21 @@ class ArrowRows:
         return self._texts[column][1]
 
 
+def _without_decimals(batch: Any) -> Any:
+    """The rows with decimal numbers as floats; whole ones as integers, or as texts if they are larger than those."""
+    import pyarrow as pa
+
+    for place, column in enumerate(batch.schema):
+        if pa.types.is_decimal(column.type):
+            cells = batch.column(place)
+            try:
+                cells = cells.cast(pa.float64() if column.type.scale > 0 else pa.int64())
+            except pa.ArrowInvalid:
+                cells = cells.cast(pa.string())
+            batch = batch.set_column(place, column.name, cells)
+    return batch
+
+
 def _empty(column: Any) -> str:
     """How many cells are empty, for messages."""
     many = column.null_count
@@ -146,7 +161,8 @@ def kind_of(arrow_type: Any) -> ColumnKind:
     types = pa.types
     if is_text(arrow_type):
         return "text"
-    if types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_boolean(arrow_type):
+    is_number = types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_decimal(arrow_type)
+    if is_number or types.is_boolean(arrow_type):
         return "number"
     lists = types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type)
     return "list" if lists else "other"

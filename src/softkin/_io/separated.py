@@ -5,6 +5,7 @@ import codecs
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
@@ -31,6 +32,8 @@ from softkin._io.tables import (
 )
 
 BLOCK = 2**22  # bytes parsed at a time
+TOP = 30  # lines in which titles above a header are looked for
+UNIT = 20  # letters of a unit at most
 SAMPLED = 2**20  # letters that are looked at to tell numbers from texts
 ORANGE_TYPES = frozenset(("", "continuous", "c", "discrete", "d", "string", "s", "time", "t"))
 ORANGE_ROLES = frozenset(("", "class", "meta", "ignore", "i", "m"))
@@ -93,6 +96,29 @@ def open_tsv(file: IO[bytes], name: str) -> Table:
     return _opened(file, name, "\t")
 
 
+def open_cells(rows: Sequence[tuple[int, Sequence[Any]]], name: str) -> Table:
+    """The cells of a sheet, each row with its number there, read as the file that a spreadsheet exports would be.
+
+    Where texts are numbers with decimal commas, all numbers are written so, since a file has one decimal mark.
+    """
+    texts = [cell for _, row in rows for cell in row if isinstance(cell, str) and _COMMA.fullmatch(cell)]
+    point = "," if any(not _is_grouped(cell) for cell in texts) else "."
+    width = max(len(row) for _, row in rows)
+    text, lines = io.StringIO(newline=""), list[int]()
+    writer = csv.writer(text, lineterminator="\n")
+    for number, row in rows:
+        cells = [_exported(cell, point) for cell in row]
+        writer.writerow([*cells, *[""] * (width - len(row))])
+        lines += [number] * (1 + sum(cell.count("\n") for cell in cells))
+    return _opened(io.BytesIO(text.getvalue().encode()), name, ",", lines)
+
+
+def _exported(cell: Any, point: str) -> str:
+    if isinstance(cell, str):
+        return cell.replace("\r\n", "\n").replace("\r", "\n")
+    return "" if cell is None else str(cell).replace(".", point)
+
+
 @dataclass(frozen=True)
 class Opening:
     """What the first lines of a file show."""
@@ -107,17 +133,21 @@ class Opening:
     has_header: bool
     begins: str
     """What stands before the header for a spreadsheet"""
-    assumed: str = ""
+    assumed: tuple[str, ...] = ()
     """What is unusual about the header, in words"""
 
 
-def _opened(file: IO[bytes], name: str, usual: str) -> Table:
+def _opened(file: IO[bytes], name: str, usual: str, lines: Sequence[int] = ()) -> Table:
+    """The table in a file; ``lines`` are the numbers of its lines where they are not those of an editor."""
     size = size_of(file)
-    found = _sampled(file, usual)
-    header, sample, encoding = found.header, found.sample, found.encoding
-    if not header:
+    found = _sampled(file, usual, name, "," if lines else None)
+    sample, encoding = found.sample, found.encoding
+    if not found.header:
         raise SoftkinError(f"{name} must hold a table, it is empty.")
+    header, unused = _without_unused(found.header, sample, name)
     named_once(header, name)
+    if any(len(line) != len(header) for line in sample) and (why := _wrong(file, found, header, (), "", lines)):
+        raise SoftkinError(f"{name}, {why}.")
     point = _decimal_mark([cell for line in sample for cell in line])
     below, columns = _below(header, sample, point, name)
     repeated = _repeated(file, found) if found.has_header and size <= SPOOLED else []
@@ -125,10 +155,23 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
     again, repeated = len(repeated), [*repeated, *last]
     if last and (rows := last[0] - again) < len(sample):
         below, columns = _below(header, sample[:rows], point, name)
+    below = {column: cells for column, cells in below.items() if column not in unused}
+    columns = {column: kind for column, kind in columns.items() if column not in unused}
 
-    marked = [c for c in header if columns[c] == "number" and any(_is_marked(cell, point) for cell in below[c])]
+    marked = [c for c in columns if columns[c] == "number" and any(_is_marked(cell, point) for cell in below[c])]
 
     def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
+        import pyarrow as pa
+
+        try:
+            yield from parts(rows, numbers, beside)
+        except pa.ArrowInvalid as error:
+            why = _wrong(file, found, header, numbers, point, lines) if size <= SPOOLED else None
+            if why is None:
+                raise
+            raise SoftkinError(f"{name}, {why}.") from error
+
+    def parts(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
@@ -178,7 +221,8 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
 
     def line_of(row: int) -> int:
         # Arrow may be reading a large file just now; if that has cells of several lines, its line is counted too low.
-        return _line_of(file, found, row) if size <= SPOOLED else found.skipped + row + 1
+        line = _line_of(file, found, row) if size <= SPOOLED else found.skipped + row + 1
+        return lines[min(line, len(lines)) - 1] if lines else line
 
     def place(row: int) -> str:
         return f"line {line_of(row)}"
@@ -191,9 +235,8 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
         assumed.append(f"{name} has no header; its columns are called by their places, {header[0]} to {header[-1]}.")
     if encoding == "cp1252":
         assumed.append(f"{name} is not UTF-8 and is read as Windows-1252.")
-    if found.assumed:
-        assumed.append(f"{name}: {found.assumed}.")
-    starred = [c for c in header if columns[c] == "number" and any(cell.strip()[:1] == "*" for cell in below[c])]
+    assumed += [f"{name}: {words}." for words in found.assumed]
+    starred = [c for c in columns if columns[c] == "number" and any(cell.strip()[:1] == "*" for cell in below[c])]
     if starred:
         assumed.append(f"{name}: stars before the numbers of {', '.join(starred[:3])} are left out.")
     if again:
@@ -210,6 +253,67 @@ def _opened(file: IO[bytes], name: str, usual: str) -> Table:
         delimiter=found.delimiter, point=point, row_of=row_of if repeated else None, begins=found.begins,
         as_written=below,
     )  # fmt: skip
+
+
+def _without_unused(header: list[str], sample: Sequence[Sequence[str]], name: str) -> tuple[list[str], set[str]]:
+    """The header with a name for each column without name and content, and these names.
+
+    Raises:
+        SoftkinError: Several columns without a name hold something.
+    """
+    unnamed = [k for k, column in enumerate(header) if not column]
+    if len(unnamed) < 2:
+        return header, set()
+    filled = [k for k in unnamed if any(k < len(line) and line[k].strip() for line in sample)]
+    if len(filled) > 1:
+        places = ", ".join(str(k + 1) for k in filled[:5])
+        raise SoftkinError(f"{name} must name each column, but its header has no name for columns {places}.")
+    empty = {k: f"empty column {k + 1}" for k in unnamed if k not in filled}
+    return [empty.get(k, column) for k, column in enumerate(header)], set(empty.values())
+
+
+def _wrong(
+    file: IO[bytes],
+    opening: "Opening",
+    header: Sequence[str],
+    numbers: Sequence[str],
+    point: str,
+    lines: Sequence[int],
+) -> str | None:
+    """What is wrong with the first row that has too many or too few cells, or a word among numbers, with its line."""
+    before = file.tell()
+    file.seek(0)
+    text = io.TextIOWrapper(file, encoding=opening.encoding, newline="", errors="replace")
+    places = [(header.index(column), column) for column in numbers]
+    try:
+        for _ in range(opening.skipped):
+            text.readline(LINE)
+        reader = csv.reader(iter(lambda: text.readline(LINE), ""), delimiter=opening.delimiter)
+        begin = opening.skipped + 1
+        for cells in reader:
+            line = lines[min(begin, len(lines)) - 1] if lines else begin
+            begin = opening.skipped + reader.line_num + 1
+            if [cell.strip() for cell in cells] == opening.header or not cells:
+                continue
+            if len(cells) != len(header):
+                there = f"{len(cells)} cell{'' if len(cells) == 1 else 's'}"
+                return f"line {line} has {there}, the first {_brief(cells[0])}, and its header has {len(header)}"
+            for place, column in places:
+                cell = cells[place]
+                if cell.strip() not in EMPTY and not _NUMBER.fullmatch(_plain(cell, point)):
+                    hint = ", a bound and no number" if cell.strip()[:1] in "<>≤≥" else ""
+                    return f"line {line}: `{column}` must hold numbers, got {_brief(cell)}{hint}"
+    except csv.Error:  # a very long cell
+        pass
+    finally:
+        text.detach()
+        file.seek(before)
+    return None
+
+
+def _brief(cell: str) -> str:
+    """A cell for a message."""
+    return repr(cell if len(cell) <= 30 else f"{cell[:29]}…")
 
 
 def _below(
@@ -307,16 +411,18 @@ def printed(cell: str, what: str) -> list[float] | dict[str, float] | None:
         return None
 
 
-def _sampled(file: IO[bytes], usual: str) -> Opening:
-    """What separates the cells, the header, and the first rows."""
+def _sampled(file: IO[bytes], usual: str, name: str, stated: str | None) -> Opening:
+    """What separates the cells, unless it is stated, the header, and the first rows."""
     start = file.read(SAMPLED)
     encoding = encoding_of(start)
+    if b"\0" in start and not encoding.startswith("utf-16"):
+        raise SoftkinError(f"{name} must be text, but it holds NUL characters; save it as UTF-8.")
     begins = "\ufeff" if encoding != "utf-8-sig" or start.startswith(codecs.BOM_UTF8) else ""
     file.seek(0)
     text = io.TextIOWrapper(file, encoding=encoding, newline="")
     sample: list[list[str]] = []
     try:
-        above, delimiter, is_remark = _above(text, usual)
+        above, delimiter, is_remark, titles = _above(text, usual, stated)
         text.seek(0)
         for _ in range(above):
             if (remark := text.readline(LINE)).strip().lower().startswith("sep="):
@@ -338,16 +444,24 @@ def _sampled(file: IO[bytes], usual: str) -> Opening:
         file.seek(0)
     sample = [line for line in sample if [cell.strip() for cell in line] != header]  # of joined files
     has_header = not header or _is_header(header, sample)
-    assumed = ""
+    assumed = [titles]
     if has_header:
-        header, assumed = _completed(header, sample, content=lambda: _decoded(file, encoding), delimiter=delimiter)
+        header, said = _completed(header, sample, content=lambda: _decoded(file, encoding), delimiter=delimiter)
+        assumed.append(said)
         if _are_types(sample[:2]):
             sample, skipped = sample[2:], skipped + 2
-            assumed = "the two lines below its header, types and roles of columns as Orange writes them, are left out"
+            assumed.append(
+                "the two lines below its header, types and roles of columns as Orange writes them, are left out"
+            )
+        elif _are_units(sample):
+            assumed.append(
+                f"the line below its header, units such as {_brief(next(filter(None, sample[0])))}, is left out"
+            )
+            sample, skipped = sample[1:], skipped + 1
     else:
         sample, skipped = [header, *sample], above
         header = [f"column {place}" for place in range(1, len(header) + 1)]
-    return Opening(encoding, delimiter, header, skipped, sample, has_header, begins, assumed)
+    return Opening(encoding, delimiter, header, skipped, sample, has_header, begins, tuple(filter(None, assumed)))
 
 
 def _decoded(file: IO[bytes], encoding: str) -> str:
@@ -400,13 +514,37 @@ def _are_types(lines: Sequence[Sequence[str]]) -> bool:
     )
 
 
-def _above(text: IO[str], usual: str) -> tuple[int, str, bool]:
-    """The number of lines above the table, what separates its cells, and whether its header begins with "#".
+def _are_units(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the line below a header has units: no number where all other rows have one, and no word that others have.
 
-    Empty lines, remarks and the line "sep=;" stand above tables. A remark with as many cells as the next line is the
-    header, as ``numpy.savetxt`` writes it.
+    A word for nothing, such as NA, is no unit.
     """
-    above, stated = 0, None
+    if len(rows) < 3 or len({len(row) for row in rows}) > 1:
+        return False
+    first, *others = [[cell.strip() for cell in row] for row in rows]
+    units = 0
+    for cell, below in zip(first, zip(*others, strict=True), strict=True):
+        if all(map(_is_number, below)):
+            if _is_number(cell) or (cell in EMPTY and cell):
+                return False
+            units += bool(cell)
+        elif cell and (cell in below or cell in EMPTY or len(cell) > UNIT):
+            return False
+    return units > 0
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell holds a number in any spelling."""
+    return any(_NUMBER.fullmatch(_plain(cell, point)) for point in ".,")
+
+
+def _above(text: IO[str], usual: str, stated: str | None) -> tuple[int, str, bool, str]:
+    """(lines above the table, what separates its cells, whether its header begins with "#", what was assumed).
+
+    Empty lines, remarks and the line "sep=;" stand above tables, and titles. A remark with as many cells as the next
+    line is the header, as ``numpy.savetxt`` writes it.
+    """
+    above = 0
     while (line := text.readline(LINE)) and above < HEAD:
         plain = line.strip()
         if plain.lower().startswith("sep=") and len(plain) == 5:
@@ -415,31 +553,57 @@ def _above(text: IO[str], usual: str) -> tuple[int, str, bool]:
             following = text.readline(LINE)
             delimiter = stated or delimiter_of(following, usual)
             if following.count(delimiter) == line.count(delimiter) > 0 and not following.startswith("#"):
-                return above, delimiter, True
+                return above, delimiter, True, ""
             if following and not following.startswith("#") and following.strip():
-                return above + 1, delimiter, False
+                return above + 1, delimiter, False, ""
             above += 1  # the following line is empty or a remark too
         elif plain:
-            following, empty = text.readline(LINE), 0
-            while following and not following.strip() and empty < HEAD:
-                following, empty = text.readline(LINE), empty + 1
-            delimiter = stated or delimiter_of(following, usual)
-            is_title = _filled(line, delimiter) == 1 == _filled(line, delimiter_of(line, usual))
-            if is_title and _filled(following, delimiter) > 2:
-                return above + 1 + empty, delimiter, False
-            return above, stated or delimiter_of(line, usual), False
+            lines = [line]
+            while sum(map(len, lines)) < SAMPLED and len(lines) < TOP and (line := text.readline(LINE)):
+                lines.append(line)
+            titles, delimiter = _titles(lines, usual, stated)
+            first = lines[0].strip().strip(delimiter)
+            said = f"what stands above its header, {_brief(first)}, is left out" if titles else ""
+            return above + titles, delimiter, False, said
         above += 1
-    return above, stated or usual, False
+    return above, stated or usual, False, ""
 
 
-def _filled(line: str, delimiter: str) -> int:
-    """How many cells of a line are not empty."""
-    return sum(bool(cell.strip()) for cell in line.split(delimiter))
+def _titles(lines: Sequence[str], usual: str, stated: str | None) -> tuple[int, str]:
+    """(how many of the first lines are titles, what separates the cells of the table below).
+
+    Titles fill at most half of the cells that the rows of the table have. If they are no single cells, or if the table
+    has two columns only, the line below them must be a header without numbers.
+    """
+    first = stated or delimiter_of(lines[0], usual)
+    for place, line in enumerate(lines):
+        delimiter = stated or delimiter_of(line, usual)
+        if not line.strip(f"{delimiter} \r\n"):
+            continue
+        try:
+            reader = csv.reader(lines, delimiter=delimiter)
+            rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
+        except csv.Error:  # a very long cell
+            break
+        below = [cells for end, cells in rows if end > place]
+        titles = [cells for end, cells in rows if end <= place]
+        width = Counter(map(len, below[1:])).most_common(1)[0][0] if below[1:] else 0
+        if width < 2 or 2 * sum(map(bool, below[0])) <= width:
+            continue
+        are_names = not any(map(_is_number, below[0]))
+        are_single = width > 2 and all(cells[0] and not any(cells[1:]) for cells in titles)
+        return (place, delimiter) if titles and (are_names or are_single) else (0, first)
+    return 0, first
 
 
 def _is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first line names columns: no name is a fraction, and whole numbers count the columns from 0 or 1."""
+    """Whether the first line names columns: no name is a fraction, and whole numbers count the columns from 0 or 1.
+
+    Beside a name such as "label", any number is a name too, such as 1E10.
+    """
     there = [cell for cell in first if cell.strip()]
+    if any(roles.role_of(cell) == "label" and all(cell not in row for row in rows) for cell in there):
+        return True
     numbers = [cell for cell in there if _NUMBER.fullmatch(cell.replace(",", ".")) or _COMMA.fullmatch(cell)]
     if any(not cell.strip().isdigit() for cell in numbers):
         return False
@@ -470,13 +634,18 @@ def _is_grouped(cell: str) -> bool:
 
 def _is_marked(cell: str, point: str) -> bool:
     """Whether a number is written with a percent sign or with marked thousands."""
-    return cell.strip()[:1] == "*" or cell.strip().endswith("%") or _THOUSANDS[point].fullmatch(cell) is not None
+    return (
+        cell.strip()[:1] in ("*", "\u2212")
+        or cell.strip().endswith("%")
+        or _THOUSANDS[point].fullmatch(cell) is not None
+    )
 
 
 def _plain(cell: str, point: str) -> str:
     """A number as Python writes it; percent become fractions."""
     percent = cell.strip().endswith("%")
     cell = cell.strip().removeprefix("*").removesuffix("%").strip()  # Weka marks the winning class by a star
+    cell = cell.replace("\u2212", "-")  # as printed
     if _THOUSANDS[point].fullmatch(cell):
         cell = re.sub(r"[ '\u00a0\u202f]", "", cell).replace("," if point == "." else ".", "")
     cell = cell.replace(point, ".")

@@ -252,9 +252,9 @@ FORMATS.add("xlsx", Format((".xlsx", ".xlsm"), "softkin._io.workbooks:open_xlsx"
 
 
 def suffix_of(path: str | Path) -> str:
-    """The suffix that names a file's format, in lower case and without ``.gz``."""
+    """The suffix that names a file's format, in lower case and without one such as ``.gz``."""
     path = Path(path)
-    return (Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
+    return (Path(path.stem) if path.suffix.lower() in PACKED else path).suffix.lower()
 
 
 def form_of(path: str | Path) -> str | None:
@@ -283,7 +283,7 @@ def recognised(start: bytes) -> str | None:
 
 
 def open_table(path: str | Path, *, what: str = "a table") -> Table:
-    """Open a table of any known format; "-" is standard input, and a name may end in ``.gz``.
+    """Open a table of any known format; "-" is standard input, and the file may be packed, as ``.csv.gz``.
 
     Raises:
         SoftkinError: There is no such file, it is damaged, or it has no known format.
@@ -325,15 +325,87 @@ def named_once(columns: Sequence[str], name: str) -> None:
 def open_stream(path: str | Path, what: str) -> tuple[IO[bytes], str]:
     """A file, or standard input for "-", that can be read from any place, and its name in messages.
 
-    What is packed by gzip is unpacked within the limits.
+    What is packed by gzip, bzip2 or xz, or alone in a zip archive, is unpacked within the limits.
     """
     if str(path) == "-":
-        return _spooled(sys.stdin.buffer, "standard input", what), "standard input"
-    file = files.open_file(path)
-    if Path(path).suffix.lower() != ".gz":
-        return file, str(path)
-    with file, files.reading(path, "gzip"):
-        return _spooled(gzip.GzipFile(fileobj=file), str(path), what, files.require_regular(path)), str(path)
+        file, name = _spooled(sys.stdin.buffer, "standard input", what), "standard input"
+    else:
+        file, name = files.open_file(path), str(path)
+    start = start_of(file)
+    packing = next((known for known, (mark, _) in PACKINGS.items() if start.startswith(mark)), None)
+    if packing is None and (name == str(path) and Path(path).suffix.lower() != ".zip"):
+        return file, name
+    if packing is None and not start.startswith(ZIP):
+        return file, name
+    try:
+        with files.reading(name, packing or "zip"):
+            size = file.seek(0, io.SEEK_END)
+            file.seek(0)
+            unpacked = _member(file, name) if packing is None else PACKINGS[packing][1](file)
+            if unpacked is None:
+                return file, name
+            whole = _spooled(unpacked, name, what, size)
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return whole, name
+
+
+PACKINGS: dict[str, tuple[bytes, Callable[[Any], Any]]] = {
+    "gzip": (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file, mode="rb")),
+    "bzip2": (b"BZh", lambda file: import_module("bz2").BZ2File(file)),
+    "xz": (b"\xfd7zXZ\0", lambda file: _Xz(file)),
+}
+"""The bytes at the beginning of what is packed, and what unpacks it, by the packing"""
+PACKED = (".gz", ".bz2", ".xz", ".zip")
+ZIP = b"PK\x03\x04"
+
+
+def _member(file: IO[bytes], name: str) -> IO[bytes] | None:
+    """The only file in a zip archive, if it is a table; None if this is the archive of a format, such as .npz."""
+    archive = files.open_zip(file, name)
+    members = [
+        one for one in archive.namelist() if not one.endswith("/") and not one.startswith(("__MACOSX/", ".", "xl/"))
+    ]
+    tables = [one for one in members if form_of(one) is not None]
+    if len(tables) == len(members) > 1:
+        raise SoftkinError(
+            f"{name} must hold one table, it holds {len(tables)}, {', '.join(tables[:3])}; unpack one of them."
+        )
+    file.seek(0)
+    if not len(tables) == 1 == len(members):
+        return None
+    if archive.getinfo(tables[0]).compress_type == 14:  # LZMA, whose memory has no limit here
+        raise SoftkinError(
+            f"{name} is packed by LZMA inside a zip archive; unpack it, or pack it again as .zip or .xz."
+        )
+    return archive.open(tables[0])
+
+
+class _Xz:
+    """The content of an .xz file, which may ask for no more memory than is usual."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.part = file, self._part()
+
+    def _part(self) -> Any:
+        return import_module("lzma").LZMADecompressor(memlimit=2**27)  # twice what `xz -9` takes
+
+    def read(self, count: int) -> bytes:
+        """At most so many bytes; none at the end."""
+        content = b""
+        while not content:
+            more = b""
+            if self.part.eof:
+                more = self.part.unused_data or self.file.read(2**16)
+                if not more.strip(b"\0"):
+                    return b""
+                self.part = self._part()
+            elif self.part.needs_input and not (more := self.file.read(2**16)):
+                raise EOFError("it ends too early")
+            content = self.part.decompress(more, count)
+        return content
 
 
 def start_of(file: IO[bytes]) -> bytes:
@@ -367,9 +439,12 @@ def _spooled(stream: Any, name: str, what: str, packed: int | None = None) -> IO
 
 
 def encoding_of(start: bytes) -> str:
-    """UTF-16 where a file begins with its mark; else UTF-8, with or without a mark; where that is impossible cp1252."""
+    """UTF-16 by its mark or the NULs of its letters; else UTF-8, with or without a mark; where impossible cp1252."""
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
+    first, second = start[::2].count(0), start[1::2].count(0)
+    if max(first, second) > len(start) / 8 and not min(first, second):
+        return "utf-16-le" if second else "utf-16-be"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(start)  # the last letter may be cut
     except UnicodeDecodeError:

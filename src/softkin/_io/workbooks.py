@@ -1,35 +1,23 @@
-"""The first sheet of an Excel workbook: its cells are text inside a zip archive, read without formulas and formats."""
+"""The first sheet of an Excel workbook: its cells are text inside a zip archive, read without formulas and formats.
+
+What the cells mean is found out as for the file of separated values that a spreadsheet would export (``separated``).
+"""
 
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import IO, Any
 from xml.etree import ElementTree
 
 from softkin import SoftkinError
-from softkin._io import files, roles
+from softkin._io import files, separated
 from softkin._io.numpy_files import size_of
-from softkin._io.objects import ObjectRows
-from softkin._io.tables import HEAD, ColumnKind, Table, named_once, summaries_below
+from softkin._io.tables import Table
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 COLUMNS = 16_384  # that a sheet can have
-
-
-class _SheetRows(ObjectRows):
-    """Rows of a sheet, which has all columns; a cell may be empty."""
-
-    def filled(self, column: str) -> list[Any]:
-        """The cells of a column in which none may be empty."""
-        cells = super().filled(column)
-        if empty := sum(cell is None for cell in cells):
-            raise SoftkinError(f"{self.name}: `{column}` must be filled in every row, but {empty} are empty.")
-        return cells
-
-    def some(self, rows: Sequence[int]) -> "_SheetRows":
-        """Some of the rows."""
-        return _SheetRows([self.objects[row] for row in rows], self.name, self.unit)
 
 
 def open_xlsx(file: IO[bytes], name: str) -> Table:
@@ -40,44 +28,16 @@ def open_xlsx(file: IO[bytes], name: str) -> Table:
         files.within("bytes", 8 * sum(part.file_size for part in archive.infolist()), name)
         sheet, others = _first_sheet(archive, name)
         texts = _texts(archive)
-        numbered = [
+        rows = [
             (number, row)
             for number, row in _rows(archive, sheet, texts, name)
             if any(cell not in (None, "") for cell in row)
         ]
-    rows = [row for _, row in numbered]
     if len(rows) < 2:
         raise SoftkinError(f"{name} must hold a header and at least one row on its first sheet, it holds {len(rows)}.")
-    header = ["" if cell is None else str(cell).strip() for cell in rows[0]]
-    while header and not header[-1] and all(len(row) < len(header) or row[len(header) - 1] is None for row in rows):
-        header.pop()
-    named_once(header, name)
-    width = len(header)
-    objects = [
-        (f"{name}, line {number}", dict(zip(header, [*row, *[None] * (width - len(row))], strict=False)), 0)
-        for number, row in numbered[1:]
-    ]
-    columns = {column: _kind(column, [content[column] for _, content, _ in objects[:HEAD]]) for column in header}
-    assumed = []
-    if last := summaries_below(rows[1:], [columns[column] == "number" for column in header]):
-        objects, place = objects[:-last], numbered[-last][0]
-        columns = {column: _kind(column, [content[column] for _, content, _ in objects[:HEAD]]) for column in header}
-        where = f"line {place} sums" if last == 1 else f"line {place} and those below it sum"
-        assumed.append(f"{name}: {where} up the rows above, and {'is' if last == 1 else 'are'} left out.")
-
-    def read(count: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ObjectRows]:
-        for start in range(0, len(objects), count):
-            yield _SheetRows(objects[start : start + count], name, "row")
-
-    def sample(wanted: Sequence[str]) -> dict[str, list[Any]]:
-        return {column: [content[column] for _, content, _ in objects[:HEAD]] for column in wanted}
-
-    if others:
-        assumed.append(f"{name}: the first of its {others + 1} sheets is read, {sheet[1]!r}.")
-    lines = [number for number, _ in numbered[1:]]
-    return Table(
-        name, columns, read, len(objects), size, sample=sample, assumed=tuple(assumed), line_of=lines.__getitem__
-    )
+    table = separated.open_cells(rows, name)
+    said = (f"{name}: the first of its {others + 1} sheets is read, {sheet[1]!r}.",) if others else ()
+    return replace(table, assumed=(*table.assumed, *said))
 
 
 def _first_sheet(archive: zipfile.ZipFile, name: str) -> tuple[tuple[str, str], int]:
@@ -156,10 +116,3 @@ def _value(cell: ElementTree.Element, texts: Sequence[str], name: str) -> Any:
         return (int(number) if (number := float(text)).is_integer() else number) if kind == "n" else text
     except (ValueError, OverflowError, IndexError) as error:
         raise SoftkinError(f"{name} is damaged: its cell {cell.get('r')} holds {text[:30]!r}.") from error
-
-
-def _kind(column: str, cells: Sequence[Any]) -> ColumnKind:
-    there = [cell for cell in cells if cell is not None]
-    if not there:
-        return "text" if roles.role_of(column) == "text" else "number"
-    return "number" if all(isinstance(cell, int | float) for cell in there) else "text"

@@ -346,7 +346,7 @@ def classes_counted(table: Table, beside: Beside) -> int:
     if not forms or not all(form.isdigit() for form in forms):
         return 0
     found = {int(form) for form in forms}
-    return max(found) if found == set(range(1, max(found) + 1)) else max(found) + 1
+    return max(found) + (min(found) != 1 or len(found) != max(found))
 
 
 def _run_of_one(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 This module imports nothing heavy, because the command line takes its choices from it.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from softkin import SoftkinError
 from softkin._core.names import Registry
-from softkin._io import tables
+from softkin._io import files, tables
 
 if TYPE_CHECKING:
     from softkin.predictions.blocks import PredictionFile
@@ -27,6 +28,8 @@ class Format:
     """module:function in this package; it takes the file, a name for messages, and the caller's ``Reading``"""
     signature: bytes | None = None
     """The signature at the beginning of such files, if they have one"""
+    part: str | None = None
+    """A regular expression of the name of a file inside, if such files are zip archives"""
 
     @property
     def read(self) -> "Callable[[IO[bytes], str, Reading], PredictionFile]":
@@ -39,11 +42,11 @@ class Format:
 
 
 FORMATS: Registry[Format] = Registry("format")
-FORMATS.add("npz", Format((".npz",), "arrays:open_npz", b"PK\x03\x04"))
-FORMATS.add("eval", Format((".eval",), "inspect_logs:open_eval"))
+FORMATS.add("npz", Format((".npz",), "arrays:open_npz", part=r".*\.npy"))
+FORMATS.add("eval", Format((".eval",), "inspect_logs:open_eval", part=r"header\.json|_journal/.*"))
 FORMATS.add("npy", Format((".npy",), "arrays:open_npy", b"\x93NUMPY"))
 FORMATS.add("safetensors", Format((".safetensors",), "arrays:open_safetensors"))
-FORMATS.add("pt", Format((".pt", ".pth"), "torch_files:open_pt"))
+FORMATS.add("pt", Format((".pt", ".pth"), "torch_files:open_pt", part=r".*/data\.pkl"))
 PICKLES = (".pkl", ".pickle", ".joblib")
 
 
@@ -75,6 +78,8 @@ def form_of(path: str | Path, stated: str | None, file: IO[bytes], name: str) ->
     for known, format_ in FORMATS.items():
         if format_.signature is not None and start.startswith(format_.signature):
             return known
+    if start.startswith(tables.ZIP):
+        return _zipped(file, name)
     form = "safetensors" if start[8:9] == b"{" else tables.recognised(start)
     if form is None:
         raise SoftkinError(f"{name} has no known format; those are {', '.join(names())}.")
@@ -86,3 +91,16 @@ def _table_format(stated: str) -> str:
     for name in names():
         known.add(name, None)
     return known.canonical(stated, "format")
+
+
+def _zipped(file: IO[bytes], name: str) -> str:
+    """The format of a zip archive, by the names of the files inside."""
+    with files.reading(name, "zip"):
+        inside = files.open_zip(file, name).namelist()
+    file.seek(0)
+    if "xl/workbook.xml" in inside:
+        return "xlsx"
+    for known, format_ in FORMATS.items():
+        if format_.part is not None and any(re.fullmatch(format_.part, one) for one in inside):
+            return known
+    raise SoftkinError(f"{name} is a zip archive of no known format: it holds {', '.join(inside[:3]) or 'nothing'}.")

@@ -54,8 +54,10 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
     ("rows were rounded and no longer sum to 1", "divided by their sums; refused where rounding cannot explain it",
      "`--renormalise`"),
     ("separated by semicolons, tabs or bars; decimal commas, percent signs, marked thousands, quotes; UTF-16 or "
-     "Windows-1252; remarks or `sep=;` above the header; packed as `.csv.gz`", "read", ""),
-    ("the header once more among the rows, as in files that were joined; a title above the table; last rows of "
+     "Windows-1252; remarks or `sep=;` above the header; packed as `.csv.gz`, `.csv.bz2`, `.csv.xz`, or alone in a "
+     "`.zip`", "read", ""),
+    ("the header once more among the rows, as in files that were joined; titles above the table, a row of units below "
+     "its header; last rows of "
      "sums and means; stars before numbers; Orange's types and roles below the header", "left out", ""),
     ("a header without a name for the names of rows, as R writes it; Weka's `distribution`", "understood", ""),
     ("a row for each sample and class: an id, a class, a score",

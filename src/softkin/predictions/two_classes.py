@@ -78,7 +78,7 @@ class Classes:
 def plain(label: Any) -> str:
     """A label in the form in which two spellings are compared."""
     text = str(label).strip()
-    return str(int(float(text))) if re.fullmatch(r"[+-]?\d+(\.0*)?", text) else spelling(text)
+    return str(int(float(text))) if re.fullmatch(r"[+-]?\d{1,15}(\.0*)?", text) else spelling(text)  # exact as floats
 
 
 def _listed(labels: Any) -> list[Any]:
