@@ -592,7 +592,8 @@ def _titles(lines: Sequence[str], usual: str, stated: str | None) -> tuple[int, 
             continue
         are_names = not any(map(_is_number, below[0]))
         are_single = width > 2 and all(cells[0] and not any(cells[1:]) for cells in titles)
-        return (place, delimiter) if titles and (are_names or are_single) else (0, first)
+        is_index = not all(cells[0] for cells in titles)  # a header whose index has no name
+        return (place, delimiter) if titles and not is_index and (are_names or are_single) else (0, first)
     return 0, first
 
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.named_labels import PAIRS
 from softkin._core.names import spelling
 from softkin._io import files, roles
 from softkin._io import tables as table_files
 from softkin.predictions import arrays, columns, formats, inference, label_columns, torch_files
 from softkin.predictions.blocks import Block, PredictionFile
 from softkin.predictions.request import Reading
-from softkin.predictions.two_classes import PAIRS
 
 FIRST = 1000  # rows that are read at once
 NOTHING_STATED = Reading()
