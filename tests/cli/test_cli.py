@@ -35,7 +35,7 @@ def test_every_command_has_help_and_an_example_that_works(capsys, tmp_path, monk
     for name, module in cli.COMMANDS.items():
         code, output, _ = run(capsys, name, "--help")
         assert code == 0
-        assert module.EXAMPLE in output
+        assert module.EXAMPLE in output.replace(" \\\n     ", "")
         assert 2 <= output.partition("examples:\n")[2].count("\n  softkin") + 1 <= 4
         program, *arguments = shlex.split(module.EXAMPLE)
         assert program == "softkin"
@@ -437,7 +437,7 @@ def test_every_example_of_every_command_can_be_parsed(capsys):
     typed = [
         line
         for command in every_command(parser)
-        for line in (command.epilog or "").splitlines()
+        for line in (command.epilog or "").replace(" \\\n     ", "").splitlines()
         if line.startswith("  softkin ") and "--list-methods" not in line
     ]
     assert len(typed) > 30
@@ -583,8 +583,27 @@ def test_messages_of_the_library_name_options_in_the_shell():
         ("`n_bins` must be", "--n-bins must be"),
         ("pass floor= to say otherwise", "pass floor= to say otherwise"),
         ("`logits` must hold numbers", "`logits` must hold numbers"),
+        ("raise `error` (--error), or wait", "raise `error`, or wait"),
+        ("take `distances.from_encoder` (--encoder)", "take `distances.from_encoder`"),
+        ("negative; if these are logits, apply softmax first.", "negative; if these are logits, apply softmax first."),
     ):
         assert in_shell(said, options) == shown
+    options = {"--error", "--encoder", "--logits"}
+    assert in_shell("raise `error` (--error), or wait", options) == "raise --error, or wait"
+    assert in_shell("take `distances.from_encoder` (--encoder)", options) == "take --encoder"
+    assert in_shell("if these are logits, apply softmax first.", options) == "if these are logits, add --logits."
+
+
+@pytest.mark.filterwarnings("default")
+def test_help_and_refusals_fit_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in every_command(cli.parser()):
+        lines = command.format_help().splitlines()
+        assert max(map(len, lines)) <= 80, max(lines, key=len)
+    for command in (["decide", "fit"], ["split"], ["similarity", "audition"], ["evaluate", "--confidance"]):
+        code, _, errors = run(capsys, *command)
+        assert code == 2
+        assert max(map(len, errors.splitlines())) <= 80, errors
 
 
 @pytest.mark.filterwarnings("default")

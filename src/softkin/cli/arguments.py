@@ -18,6 +18,7 @@ from softkin._core.names import did_you_mean, near
 from softkin._core.options import Option
 from softkin._io.escape import terminal
 from softkin.cli import choices
+from softkin.cli.printing import say
 
 _ARGUMENT = re.compile(r"^argument ([^:]+): must")
 LONGEST = 2000  # characters of a message
@@ -36,7 +37,7 @@ def one_line(message: str, options: Set[str] = frozenset()) -> str:
 
 
 _BOTH = re.compile(
-    r"(?P<python>\b[a-z]\w{0,60}=(?:\{[^}]{0,2000}\}|[^\s()]{1,200})|`[a-z]\w{0,60}`) "
+    r"(?P<python>\b[a-z]\w{0,60}=(?:\{[^}]{0,2000}\}|[^\s()]{1,200})|`(?:distances\.from_)?[a-z]\w{0,60}`) "
     r"\((?P<shell>(?P<option>--[a-z-]{1,60})[^()]{0,200})\)"
 )
 """What is passed in Python, with the option of a command beside it"""
@@ -58,7 +59,7 @@ def in_shell(message: str, options: Set[str]) -> str:
     """
 
     def beside(match: re.Match[str]) -> str:
-        named = match["python"].strip("`").partition("=")[0].replace("_", "-")
+        named = match["python"].strip("`").removeprefix("distances.from_").partition("=")[0].replace("_", "-")
         if not named.startswith(match["option"].removeprefix("--")):  # `aliases` (--alias)
             return match[0]  # what was given for the option, such as a column
         return match["shell"] if match["option"] in options else match["python"]
@@ -73,6 +74,8 @@ def in_shell(message: str, options: Set[str]) -> str:
         name = f"--{match['name'].replace('_', '-')}"
         return f"{name} {match['value']}" if name in options else match[0]
 
+    if "--logits" in options:
+        message = message.replace("if these are logits, apply softmax first", "if these are logits, add --logits")
     message = _BOTH.sub(beside, message)
     message = re.sub(r"\b(?P<name>[a-z]\w{0,60})='(?P<value>[\w.-]{1,60})'", valued, message)
     message = re.sub(r"(?P<verb>pass )?\b(?P<name>[a-z]\w{0,60})=(True\b|None\b|(?=[ ;,.)]|$))", option, message)
@@ -83,7 +86,27 @@ def in_shell(message: str, options: Set[str]) -> str:
 def examples(*commands: str) -> str:
     """The examples at the end of a help page."""
     lines = [line for command in commands for line in command.split("\n")]
-    return "\n".join([f"example{'s' * (len(lines) > 1)}:", *(f"  {line}" for line in lines)])
+    return "\n".join([f"example{'s' * (len(lines) > 1)}:", *(f"  {folded(line)}" for line in lines)])
+
+
+LINE = 76  # letters of a command in an example, which leaves room for the indent and a backslash
+
+
+def folded(command: str) -> str:
+    r"""A command on several lines if it is long, which a shell reads as one.
+
+    Example:
+        >>> print(folded("softkin compare --data data.npz --methods one-hot,ts,we --seeds 3 --output study-of-three/"))
+        softkin compare --data data.npz --methods one-hot,ts,we --seeds 3 \
+              --output study-of-three/
+    """
+    lines = [""]
+    for word in re.findall(r"""(?:--\S+ (?!-))?(?:"[^"]*"|'[^']*'|\S)+""", command):
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > LINE - 4 * (len(lines) > 1):
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}" if lines[-1] else word
+    return " \\\n      ".join(lines)
 
 
 def fitted(text: str, width: int) -> str:
@@ -130,7 +153,8 @@ class CommandParser(argparse.ArgumentParser):
             if not self.typed:
                 message += f"; {self.prog} --help has examples"
         message = _ARGUMENT.sub(r"\1 must", message)
-        self.exit(2, f"{self.prog}: {one_line(message if message.endswith(('.', '?')) else f'{message}.')}\n")
+        say(f"{self.prog}: {one_line(message if message.endswith(('.', '?')) else f'{message}.')}", to=sys.stderr)
+        self.exit(2)
 
     @property
     def options(self) -> set[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io.escape import terminal
 from softkin.cli import choices, listing, measuring, running
-from softkin.cli.arguments import declare, given, names
+from softkin.cli.arguments import declare, given, in_shell, names
 from softkin.cli.printing import json_text, rows_that_fit, say, width
 
 if TYPE_CHECKING:
@@ -273,7 +273,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.dry_run:
         from softkin.lab.study.estimate import estimate
 
-        print(estimate(spec, arguments.output, device=arguments.device, workers=arguments.workers).text(), end="")
+        told = estimate(spec, arguments.output, device=arguments.device, workers=arguments.workers)
+        say(told.text().rstrip("\n"))
         return
     table = study.run(
         spec,
@@ -302,13 +303,13 @@ def show(table: "Table", as_json: bool, *, wide: bool = False) -> None:
         return
     text, left_out = fitted(table, max(width(), 400) if wide else width(), wide=wide)
     if table.recommendation:
-        say("\n".join(table.recommendation) + "\n")
+        say(in_shell("\n".join(table.recommendation), {"--alpha"}) + "\n")
     print(f"{text}\n")
     if left_out:
         say(f"Not shown: {', '.join(left_out)}; --wide shows all, as does table.md in the study's folder.")
     for note in table.notes:
         if wide or not note.startswith(ONLY_WIDE):
-            say(note.replace("Bold: best.", "*: best."))
+            say(in_shell(note.replace("Bold: best.", "*: best."), {"--alpha"}))
 
 
 def fitted(table: "Table", columns: int, *, wide: bool = False) -> tuple[str, list[str]]:

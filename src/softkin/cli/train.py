@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from softkin._core.names import require
 from softkin.cli import choices, listing, measuring, running
 from softkin.cli.arguments import declare, given, in_shell
-from softkin.cli.printing import json_text
+from softkin.cli.printing import json_text, say
 from softkin.lab.training import CHECKPOINT_EVERY
 
 if TYPE_CHECKING:
@@ -161,5 +161,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     finished = _session(arguments).run()
     if finished is not None:
-        print(json_text(finished.record) if arguments.json else in_shell(finished.text(), {"--alpha"}))
+        if arguments.json:
+            print(json_text(finished.record))
+        else:
+            say(in_shell(finished.text(), {"--alpha"}))
     ranks.leave()

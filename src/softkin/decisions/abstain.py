@@ -130,7 +130,8 @@ class Selective(Rule):
         if n < least:
             raise ValueError(
                 f"`error` {self.error:g} with confidence {self.confidence:g} needs at least {least} calibration rows "
-                f"even if no answer is wrong, got {n}; allow more errors, lower `confidence`, or bring more rows."
+                f"even if no answer is wrong, got {n}; raise `error` (--error), lower `confidence` "
+                "(--confidence), or bring more rows."
             )
         self.selection_ = thresholds.most_lenient(
             scores, wrong_above, self.error, self.confidence, self.candidates, placed_by

