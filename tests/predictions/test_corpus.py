@@ -1090,3 +1090,9 @@ def test_labels_under_any_name_may_lack_some_in_the_word_of_another_program(tmp_
     assert found.labels.tolist() == TRUTH
     assert "`obs` is read as the labels, since it holds names of columns" in said
     assert "1 of 25 rows has no label in `obs`" in said
+
+
+def test_of_two_columns_beside_predictions_neither_is_taken_for_the_truth(tmp_path):
+    readers = {"label": GUESSED, "reader 1": CALLED, "reader 2": [*CALLED[:20], *GUESSED[20:]]}
+    with pytest.raises(SoftkinError, match='reader 1, reader 2 may be the truth; say which: --label-column "label" or'):
+        loaded(tmp_path, csv("two readers", readers | scores()))
