@@ -519,6 +519,7 @@ CALLS = [
     (lambda: metrics.ece_hist(P, [0.0, 1.5, 2.0, 0.0]), "`labels` must be integers from 0 to K−1, got torch.float64"),
     (lambda: metrics.ece_hist(P, ["a", "b", "c", "d", "e", "a"][: len(P)]), "`labels` are texts such as 'a'"),
     (lambda: metrics.ece_hist(P, None), "`labels` must hold numbers"),
+    (lambda: metrics.ece_hist({"cat": 0.9, "dog": 0.1}, ["cat", "dog"]), "with a row for each sample, got a dict"),
     (lambda: metrics.ece_hist(None, LABELS), "`probabilities` must hold numbers"),
     (
         lambda: metrics.ece_hist([[1, 2], [3]], LABELS),

@@ -184,6 +184,8 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
             return _as_places(labels, columns), columns
         return _as_classes(labels, columns), columns
     shape = np.shape(scores)
+    if not shape:
+        raise TypeError(f"the scores must be an array, with a row for each sample, got a {type(scores).__name__}.")
     width = 2 if len(shape) == 1 or shape[1] == 1 else shape[1]
     known = in_order(names) if names is not None else columns_of(scores)
     there = sorted(set(texts))
