@@ -691,6 +691,7 @@ def test_each_help_has_two_to_four_examples():
             assert any(".csv" in line or ".tsv" in line for line in typed), words
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_an_output_never_replaces_what_a_command_reads(tmp_path, capsys):
     path = tmp_path / "a.csv"
     path.write_text("cat,dog,label\n" + "0.9,0.1,cat\n0.2,0.8,dog\n" * 5)
@@ -699,3 +700,8 @@ def test_an_output_never_replaces_what_a_command_reads(tmp_path, capsys):
         code, _, errors = run(capsys, "evaluate", str(path), "--output", str(path), *more)
         assert (code, path.read_bytes()) == (2, before)
         assert "a.csv is read by this command, so its output must be another file." in errors.replace("\n", " ")
+    calibrators.TemperatureScaling().fit([[2.0, 0.0], [0.0, 1.0], [1.0, 0.5]], [0, 1, 1]).save(tmp_path / "cal")
+    apply = ("calibrate", "apply", str(tmp_path / "cal"), str(path), "--output", str(path))
+    assert run(capsys, *apply)[0] == 2
+    assert run(capsys, *apply, "--force")[0] == 0  # which keeps every column of the table
+    assert "calibrated_cat" in path.read_text()

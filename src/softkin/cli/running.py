@@ -139,7 +139,8 @@ def refuse_another(arguments: argparse.Namespace) -> str | None:
     if not files.outputs():
         return None
     inputs = _words(value for name, value in vars(arguments).items() if name not in OUTPUTS)
-    for path in files.outputs():
+    keeps_table = getattr(arguments, "action", None) == "apply" and arguments.force
+    for path in () if keeps_table else files.outputs():
         if path.is_file() and any(os.path.exists(word) and os.path.samefile(word, path) for word in inputs):
             raise ValueError(f"{path} is read by this command, so its output must be another file.")
     request = _request(arguments)
