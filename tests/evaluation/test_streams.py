@@ -57,7 +57,8 @@ def test_more_rows_than_can_be_held_are_refused_before_they_are_read(tmp_path, c
         file.truncate(file.tell() + 10**8)
     code, output, errors = run(capsys, "evaluate", tmp_path / "logits.npy")
     assert (code, output) == (1, "")
-    assert "the data kept of 100,000,000 rows would have 4,900,000,000 bytes, more than the 2,147,483,648" in errors
+    kept = 100_000_000 * streams.bytes_of_a_row(streams.readers(10, Settings()).values())
+    assert f"the data kept of 100,000,000 rows would have {kept:,} bytes, more than the 2,147,483,648" in errors
     assert "set SOFTKIN_MAX_BYTES=" in errors
     stream = streams.Stream(2, Settings(), start=10**8)
     with pytest.raises(SoftkinError, match="the data kept of 100,000,003 rows"):

@@ -1022,6 +1022,9 @@ PAIRS = {
                     "error": ["" if a == b else "+" for a, b in zip(GUESSED, CALLED, strict=True)], "prediction": [f"*{p}" for p in SURE]},
     "Label Studio": {"id": [*range(N)], "sentiment": CALLED, "annotator": [1] * N, "prediction": GUESSED, "prediction-score": SURE},
     "YOLO": {"image": [f"{j}.jpg" for j in range(N)], "top1": GUESSED, "top1conf": SURE, "true": CALLED},
+    "a question and its answers": {"question": ["q"] * N, "correct_answer": CALLED, "model_answer": GUESSED, "logprob": [np.log(p) for p in PROBS.max(axis=1)]},
+    "a verdict": {"question": ["q"] * N, "answer": GUESSED, "verdict": ["CORRECT" if a == b else "INCORRECT" for a, b in zip(GUESSED, CALLED, strict=True)],
+                  "confidence": SURE},
     "a language model": {"prompt": ["t"] * N, "gold": CALLED, "completion": GUESSED, "logprob": [np.log(p) for p in PROBS.max(axis=1)]},
 }  # fmt: skip
 

@@ -24,7 +24,8 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
         "y_true", "true_label", "truth", "ground_truth", "gold", "gold_label", "true_class", "actual_class",
         "actual_label", "correct_label", "correct_class", "true_category", "actual", "y_test", "true",
         "label", "labels", "fine_label", "label_ids", "label_id", "targets", "target", "y", "class", "class_name",
-        "class_label", "intent", "category", "annotation", "expected", "answer", "label_name", "consensus",
+        "class_label", "intent", "category", "annotation", "expected", "correct_answer", "expected_answer", "answer",
+        "label_name", "consensus",
     ),
     "text": (
         "text", "texts", "sentence", "utterance", "query", "question", "review", "content", "comment", "message",
@@ -34,11 +35,12 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "prediction": (
         "prediction", "predictions", "predict", "pred", "preds", "predicted", "predicted_label", "pred_label",
         "predicted_class", "pred_class", "y_pred", "y_hat", "yhat", "argmax", "guess", "guessed", "top1", "winner",
-        "prediction_label", "prediction_class", "scored_labels", "scored_label", "top_1", "top1_label", "top1_class",
+        "prediction_label", "prediction_class", "model_answer", "predicted_answer",
+        "scored_labels", "scored_label", "top_1", "top1_label", "top1_class",
     ),
     "outcome": (
         "correct", "is_correct", "outcome", "right", "hit", "was_correct", "is_right", "grade", "tp", "is_tp",
-        "true_positive", "exact_match", "resolved", "resolution", "happened", "occurred",
+        "true_positive", "exact_match", "verdict", "resolved", "resolution", "happened", "occurred",
     ),
     "score": (
         "score", "scores", "y_score", "y_scores", "y_prob", "y_proba", "y_probs", "y_pred_proba", "y_pred_prob",

@@ -199,11 +199,14 @@ def _kept(reader: Statistic) -> Kept | None:
     return reader.kept if isinstance(reader, Streamed) else None
 
 
+def bytes_of_a_row(kept: Iterable[Statistic]) -> int:
+    """What is kept of each row: a winning score, a hit, a label and an answer, and a number for each average."""
+    return 17 + 8 * sum(_kept(reader) == "rows" for reader in kept)
+
+
 def require_room(num_rows: int, kept: Iterable[Statistic]) -> None:
     """Refuse so many rows that the numbers kept of each would not fit the memory limit."""
-    # A winning score, a hit, a label and an answer, and a number for each average.
-    each = 17 + 8 * sum(_kept(reader) == "rows" for reader in kept)
-    files.within("bytes", num_rows * each, f"the data kept of {num_rows:,} rows")
+    files.within("bytes", num_rows * bytes_of_a_row(kept), f"the data kept of {num_rows:,} rows")
 
 
 class Deal:
