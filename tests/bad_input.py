@@ -196,8 +196,8 @@ COMMANDS = [
 1 | evaluate odd.npz | odd.npz: `logits` was cut off: 0 of 240,000,000,000,000 bytes are there
 1 | evaluate lonely_logits.npy | lonely_logits.npy needs its labels
 1 | evaluate table.csv | table.csv, line 3: the label must be a number or one of the classes cat, dog …
-1 | evaluate words.csv | words.csv could not be read as predictions
-1 | evaluate ragged.csv | ragged.csv could not be read as predictions
+1 | evaluate words.csv | words.csv, line 2: `logits_dog` must hold numbers, got
+1 | evaluate ragged.csv | ragged.csv, line 2 has 2 cells, the first
 1 | evaluate empty.csv | empty.csv must hold a table, it is empty
 1 | evaluate bad.jsonl | bad.jsonl, line 2 could not be read as JSON
 1 | evaluate deep.jsonl | deep.jsonl, line 1 could not be read as JSON: it is nested too deeply
