@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence, Set
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -177,9 +178,9 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
     if texts is None and (rows := _missing(labels)):
         raise ValueError(f"{_without_label(rows, len(labels))}; leave rows without a label out.")
     if texts is None:
-        columns = columns_of(scores) if names is None else in_order(names)
-        columns = None if names is None and len(columns or ()) == 1 else columns  # one column is a score
         own = columns_of(scores)
+        columns = own if names is None else in_order(names)
+        columns = None if names is None and len(columns or ()) == 1 else columns  # one column is a score
         if columns is not None and own is not None and set(own) == set(columns) and _are_numbers(columns):
             return _as_places(labels, columns), columns
         return _as_classes(labels, columns), columns
@@ -201,9 +202,8 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
             )
         known = there
         if len(shape) == 1 or shape[1] == 1:
-            known = next(
-                ([low, high] for low, high in _both_ways(there) if (spelling(low), spelling(high)) in PAIRS), there
-            )
+            orders = (list(order) for order in permutations(there))
+            known = next((order for order in orders if tuple(map(spelling, order)) in PAIRS), there)
         warnings.warn(
             f"the scores are taken to be of {', '.join(known[:5])}{' …' if len(known) > 5 else ''}, the labels in "
             f"{'alphabetical order' if known == there else 'the order of no and yes'}.",
@@ -212,10 +212,6 @@ def numbered(labels: Any, scores: Any, names: Sequence[str] | None = None) -> tu
         )
     place = {name: k for k, name in enumerate(known)}
     return np.array([place[text] for text in texts]), known
-
-
-def _both_ways(names: Sequence[str]) -> list[tuple[str, str]]:
-    return [(names[0], names[1]), (names[1], names[0])]
 
 
 def _are_numbers(columns: Sequence[str]) -> bool:

@@ -333,9 +333,8 @@ def open_stream(path: str | Path, what: str) -> tuple[IO[bytes], str]:
         file, name = files.open_file(path), str(path)
     start = start_of(file)
     packing = next((known for known, (mark, _) in PACKINGS.items() if start.startswith(mark)), None)
-    if packing is None and (name == str(path) and Path(path).suffix.lower() != ".zip"):
-        return file, name
-    if packing is None and not start.startswith(ZIP):
+    may_be_zip = str(path) == "-" or Path(path).suffix.lower() == ".zip"
+    if packing is None and not (may_be_zip and start.startswith(ZIP)):
         return file, name
     try:
         with files.reading(name, packing or "zip"):

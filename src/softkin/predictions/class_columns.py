@@ -61,9 +61,7 @@ def _positive_last(table: Table, found: Columns) -> Columns:
     said = (
         f"{table.name}: `{found.scores[0]}` is of the positive class, which labels call 1 (--class-columns overrules)."
     )
-    return replace(
-        found, scores=found.scores[::-1], class_names=found.class_names[::-1], assumed=[*found.assumed, said]
-    )
+    return replace(found.turned(), assumed=[*found.assumed, said])
 
 
 def _refuse_one_class(table: Table, found: Columns, beside: Beside) -> None:
@@ -207,7 +205,7 @@ def _with_labels(table: Table, columns: Sequence[str], found: Columns, beside: B
             called = (found.class_names or ["", ""])[place]
             why = [f"{table.name}: `{labels}` is read as the labels, 1 for {called} (--label-column overrules)."]
             if place == 0:  # 1 is the second class
-                found = replace(found, scores=found.scores[::-1], class_names=(found.class_names or [])[::-1])
+                found = found.turned()
         else:
             labels, why = agreeing_labels(table, columns, found, beside)
         found, beside = replace(found, labels=labels), replace(beside, labels=labels)

@@ -1,7 +1,7 @@
 """What the first rows of a table say about its columns, before their roles are known."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -39,6 +39,11 @@ class Columns:
     labels: str | None = None
     """The column of labels, where only the choice of the scores shows it"""
     assumed: list[str] = field(default_factory=list)
+
+    def turned(self) -> "Columns":
+        """The same with the classes in the opposite order."""
+        names = None if self.class_names is None else self.class_names[::-1]
+        return replace(self, scores=self.scores[::-1], class_names=names)
 
 
 def spelled(table: Table, column: str) -> list[str]:

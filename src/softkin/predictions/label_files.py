@@ -296,8 +296,7 @@ def _number_rows(source: PredictionFile, given: LabelFile, ids: Any) -> bool:
     if given.key is not None or own is None or given.called is None or roles.plain(own) == roles.plain(given.called):
         return False
     there = [_text(known_as) for known_as in given.ids or ()]
-    counting = any(there == [str(row) for row in range(first, first + len(there))] for first in (0, 1))
-    return counting and not {_text(known_as) for known_as in np.asarray(ids).tolist()} <= set(there)
+    return _are_counted(there) and not {_text(known_as) for known_as in np.asarray(ids).tolist()} <= set(there)
 
 
 def _in_its_classes(source: PredictionFile, given: LabelFile) -> tuple[LabelFile, tuple[str, ...]]:

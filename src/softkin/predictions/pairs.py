@@ -228,9 +228,7 @@ def from_table(table: Table, parts: Parts, ids: str | None, reading: Reading) ->
             _, own_ids, own_texts = beside.of(rows)
             yield Block(two_columns(scores), labels, own_ids, own_texts, **beside.about(rows))
 
-    why = [] if parts.why is None else [f"{table.name}: {parts.why}."]
-    why += [_about_mistakes(table.name, parts)] if parts.of_mistake else []
-    file = opened(table.name, table.num_rows, blocks, (*table.assumed, *why, *said))
+    file = opened(table.name, table.num_rows, blocks, (*table.assumed, *_about(parts, table.name), *said))
     return replace(file, table=table, score_columns=(parts.score,))
 
 
@@ -273,15 +271,14 @@ def in_arrays(
             yield Block(two_columns(scores), labels, None if ids is None else cells[ids], **more)
             start += len(scores)
 
-    why = [] if parts.why is None else [f"{name}: {parts.why}."]
-    why += [_about_mistakes(name, parts)] if parts.of_mistake else []
-    return opened(name, num_rows, blocks, (*why, *said))
+    return opened(name, num_rows, blocks, (*_about(parts, name), *said))
 
 
-def _about_mistakes(name: str, parts: Parts) -> str:
-    return (
-        f"{name}: `{parts.score}` is taken for the probability that the answer is wrong; the confidence is 1 minus it."
-    )
+def _about(parts: Parts, name: str) -> list[str]:
+    """What was assumed about the parts of a file, a sentence each."""
+    of_mistake = f"`{parts.score}` is taken for the probability that the answer is wrong; the confidence is 1 minus it"
+    said = (parts.why, of_mistake if parts.of_mistake else None)
+    return [f"{name}: {words}." for words in said if words is not None]
 
 
 def _in_array(name: str, start: int, row: int) -> str:
